@@ -1,0 +1,41 @@
+# Every target sets up .venv by itself. PYTHON picks the interpreter that makes it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The whole of torch's thread pool on a shared machine slows small networks down.
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: demo test test-all lint bench clean
+
+demo: $(VENV)/.base
+	$(BIN)/python examples/01_diagnose_your_model.py
+
+test: lint
+	$(BIN)/pytest -m "not slow"
+
+test-all: $(VENV)/.dev
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/diagnose.py
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.base: $(VENV)/bin/pip pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/pip pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[test,lint]"
+	touch $@ $(VENV)/.base
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,76 @@
+"""walkback: can a result from a network trained without backpropagation be trusted?"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from walkback._version import __version__
+
+if TYPE_CHECKING:
+    from walkback.protocol.baseline import frozen_baseline
+    from walkback.protocol.credit import CreditRule, Trace
+    from walkback.protocol.diagnose import diagnose
+    from walkback.protocol.judge import judge
+    from walkback.protocol.records import (
+        Alignment,
+        DiagnosticReport,
+        FrozenBaseline,
+        Measurements,
+        Reading,
+        Score,
+        State,
+    )
+    from walkback.protocol.seeds import SeedSummary, combine
+    from walkback.protocol.thresholds import DiagnosticThresholds
+    from walkback.watch.replay import replay
+
+_HOME = {
+    "Alignment": "protocol.records",
+    "CreditRule": "protocol.credit",
+    "DiagnosticReport": "protocol.records",
+    "DiagnosticThresholds": "protocol.thresholds",
+    "FrozenBaseline": "protocol.records",
+    "Measurements": "protocol.records",
+    "Reading": "protocol.records",
+    "Score": "protocol.records",
+    "SeedSummary": "protocol.seeds",
+    "State": "protocol.records",
+    "Trace": "protocol.credit",
+    "combine": "protocol.seeds",
+    "diagnose": "protocol.diagnose",
+    "frozen_baseline": "protocol.baseline",
+    "judge": "protocol.judge",
+    "replay": "watch.replay",
+}
+
+__all__ = [
+    "Alignment",
+    "CreditRule",
+    "DiagnosticReport",
+    "DiagnosticThresholds",
+    "FrozenBaseline",
+    "Measurements",
+    "Reading",
+    "Score",
+    "SeedSummary",
+    "State",
+    "Trace",
+    "__version__",
+    "combine",
+    "diagnose",
+    "frozen_baseline",
+    "judge",
+    "replay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Importing on first use keeps `import walkback` and `walkback --help` free of torch.
+    if name in _HOME:
+        return getattr(importlib.import_module(f"walkback.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'walkback' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,70 @@
+"""`walkback diagnose TARGET`: measure and judge one network."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walkback.cli.thresholds import (
+    DriftCeilingOption,
+    DriftShareOption,
+    ExplosionRatioOption,
+    FrozenMarginOption,
+    GradientFloorOption,
+    thresholds_from,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("diagnose")(diagnose)
+
+
+def diagnose(
+    target: Annotated[
+        str, typer.Argument(help="file.py:function or package.module:function that returns what to diagnose.")
+    ],
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as a page.")] = None,
+    blocks: Annotated[str | None, typer.Option(help="Blocks by dotted name or glob; several with commas.")] = None,
+    tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
+    require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
+    g_norm_floor: GradientFloorOption = None,
+    h_norm_explosion_ratio: ExplosionRatioOption = None,
+    stability_drift_ceiling: DriftCeilingOption = None,
+    frozen_acc_margin_pp: FrozenMarginOption = None,
+    drift_share_ceiling: DriftShareOption = None,
+) -> int:
+    """Measure one network and say whether its result can be trusted."""
+    from walkback.cli.target import call_target
+    from walkback.errors import InputError
+    from walkback.present.text import print_report
+    from walkback.protocol.diagnose import diagnose as measure
+    from walkback.protocol.verdict import exit_status
+    from walkback.registry import did_you_mean
+
+    arguments = call_target(target)
+    thresholds = thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp, drift_share_ceiling
+    )
+    given = {
+        "blocks": blocks.split(",") if blocks else None,
+        "tokens": tokens,
+        "require_all": require_all or None,
+        "thresholds": thresholds,
+    }
+    arguments |= {name: value for name, value in given.items() if value is not None}
+    known = inspect.signature(measure).parameters
+    for name in arguments:
+        if name not in known:
+            raise InputError(f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}")
+    report = measure(**arguments)
+    print_report(report)
+    if json_file is not None:
+        report.save(json_file)
+    if html_file is not None:
+        report.to_html(html_file)
+    return exit_status([report.verdict])

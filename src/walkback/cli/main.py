@@ -1,0 +1,62 @@
+"""`walkback`: the verbs, and what each kind of failure exits with. Importing this imports no torch."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+
+from walkback.cli import diagnose, replay, schema
+from walkback.errors import WalkbackError
+
+EXIT_ERROR, EXIT_INTERRUPTED = 2, 130
+
+app = typer.Typer(
+    name="walkback",
+    help="Can a result from a network trained without backpropagation be trusted?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
+)
+for verb in (diagnose, replay, schema):
+    verb.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from walkback import __version__
+
+        typer.echo(f"walkback {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Run the command line; every error, expected or not, ends in exit status 2."""
+    try:
+        status = app(standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("walkback: interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except WalkbackError as error:
+        typer.echo(f"walkback: {error}", err=True)
+        sys.exit(EXIT_ERROR)
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(EXIT_ERROR)
+    except Exception as error:  # an unforeseen failure must not look like a verdict
+        if hasattr(error, "show") and hasattr(error, "format_message"):
+            error.show()  # a usage error of the command-line library, in its own words
+        else:
+            traceback.print_exc()
+        sys.exit(EXIT_ERROR)
+    sys.exit(status if isinstance(status, int) else 0)

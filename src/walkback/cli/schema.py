@@ -1,0 +1,34 @@
+"""`walkback schema`: the records as JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("schema")(schema)
+
+
+def schema(
+    record: Annotated[str, typer.Argument(help="Which record; see --list.")] = "DiagnosticReport",
+    names: Annotated[bool, typer.Option("--list", help="List the records that have a schema.")] = False,
+) -> int:
+    """Print the JSON Schema of a record."""
+    import json
+
+    from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Reading
+    from walkback.protocol.seeds import SeedSummary
+    from walkback.registry import did_you_mean
+    from walkback.errors import UnknownName
+
+    kinds = {kind.__name__: kind for kind in (DiagnosticReport, Measurements, Reading, FrozenBaseline, SeedSummary)}
+    if names:
+        typer.echo("\n".join(kinds))
+        return 0
+    if record not in kinds:
+        raise UnknownName(f"there is no record called {record!r}. {did_you_mean(record, kinds)}")
+    typer.echo(json.dumps(kinds[record].model_json_schema(mode="serialization"), indent=1, ensure_ascii=False))
+    return 0

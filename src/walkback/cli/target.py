@@ -1,0 +1,71 @@
+"""`file.py:function` and `package.module:function`: the caller's own code, imported by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from walkback.errors import InputError
+
+EXPECTED = "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping of walkback.diagnose's arguments"
+
+
+def call_target(target: str) -> dict[str, Any]:
+    """Import the function, call it, and return the arguments for `diagnose`."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not place or not name:
+        raise InputError(f"TARGET is {target!r}; {EXPECTED}.")
+    module = _run(lambda: _module(place), target)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise InputError(f"{place} has no function {name!r}; {EXPECTED}.")
+    return _arguments(_run(function, target), target)
+
+
+def _module(place: str) -> ModuleType:
+    if not place.endswith(".py"):
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        return importlib.import_module(place)
+    path = Path(place)
+    if not path.is_file():
+        raise InputError(f"there is no file {place}; {EXPECTED}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run(step: Callable[[], Any], target: str) -> Any:
+    """Run the caller's code; its failure is told with the line that it happened in."""
+    try:
+        return step()
+    except InputError:
+        raise
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise InputError(
+            f"{target} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). Mend it and run again."
+        ) from error
+
+
+def _arguments(result: Any, target: str) -> dict[str, Any]:
+    if isinstance(result, Mapping) and "model" in result and "eval_batches" in result:
+        return dict(result)
+    if isinstance(result, tuple) and len(result) == 2:
+        return {"model": result[0], "eval_batches": result[1]}
+    keys = f" with the keys {sorted(map(str, result))}" if isinstance(result, Mapping) else ""
+    raise InputError(
+        f"{target} returned {type(result).__name__}{keys}; expected (model, batches), or a mapping with at least 'model' "
+        "and 'eval_batches'."
+    )

@@ -1,0 +1,61 @@
+"""Every error that walkback raises on purpose.
+
+    WalkbackError
+    ├── InputError           what the caller handed in cannot be used
+    │   ├── BatchError         an evaluation batch: empty, unlabelled, labels out of range
+    │   ├── BlocksError        the blocks of the network: none found, ambiguous, not reached
+    │   ├── CreditError        a credit rule gave something other than one tensor per site
+    │   └── UnknownName        a name that is in no registry
+    ├── RecordError          a file is not a record that this version reads
+    ├── MissingFeedback      alignment was asked for, and the trained feedback is not there
+    ├── BaselineError        a frozen baseline that was not frozen, or does not match
+    ├── DataError            a data set cannot be had, or is not what it should be
+    └── RunError             a training run, its store or its checkpoint
+
+The message of each says what came, what was expected, and what to do; the command line prints it
+without a traceback and exits with status 2.
+"""
+
+
+class WalkbackError(Exception):
+    """The root: catch this to catch everything that walkback raises on purpose."""
+
+
+class InputError(WalkbackError, ValueError):
+    """What the caller handed in cannot be used."""
+
+
+class BatchError(InputError):
+    """An evaluation batch cannot be measured."""
+
+
+class BlocksError(InputError):
+    """The blocks of a network could not be found, chosen or reached."""
+
+
+class CreditError(InputError):
+    """A credit rule gave something other than one tensor per site."""
+
+
+class UnknownName(InputError):
+    """A name that is in no registry."""
+
+
+class RecordError(WalkbackError):
+    """A file is not a record that this version reads."""
+
+
+class MissingFeedback(WalkbackError):
+    """Alignment was asked for, and the feedback that was trained with is not there."""
+
+
+class BaselineError(WalkbackError):
+    """A frozen baseline that was not frozen, or does not match its run."""
+
+
+class DataError(WalkbackError):
+    """A data set cannot be had, or is not what it should be."""
+
+
+class RunError(WalkbackError):
+    """A training run, its store or its checkpoint cannot be used."""

@@ -1,0 +1,1 @@
+"""One network at one moment: measure it, judge it, explain it."""

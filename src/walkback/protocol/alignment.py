@@ -1,0 +1,134 @@
+"""Γ: how far the credit that a method hands out points along the true gradient, with its null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from walkback.errors import CreditError, MissingFeedback
+from walkback.protocol import numerics
+from walkback.protocol.capture import Capture
+from walkback.protocol.credit import CreditFunction, CreditRule, FunctionRule, fresh_draws
+from walkback.protocol.identity import CreditFacts
+from walkback.protocol.records import Alignment, NullAlignment
+
+NULL_DRAWS = 20
+NULL_SEED = 20260415
+"""A generator of its own, so that the null is the same in every run and no other stream moves."""
+
+
+@dataclass
+class AlignmentMeter:
+    """Collects cos(a_l, g_l) batch by batch, under the trained feedback and under fresh draws of it."""
+
+    rule: CreditRule
+    draws: int = NULL_DRAWS
+    cosines: list[Tensor] = field(default_factory=list)
+    null_sums: list[Tensor] = field(default_factory=list)
+    facts: CreditFacts = field(default_factory=CreditFacts)
+    unavailable: str = ""
+
+    def __post_init__(self) -> None:
+        self._fresh: list[CreditRule] | None = None
+
+    @classmethod
+    def of(cls, credit: CreditRule | CreditFunction, draws: int = NULL_DRAWS) -> AlignmentMeter:
+        """A meter for a method, or for a plain function of (hiddens, logits, targets)."""
+        if isinstance(credit, CreditRule):
+            return cls(credit, draws)
+        if callable(credit):
+            return cls(FunctionRule(credit), draws)
+        raise CreditError(
+            f"credit is {type(credit).__name__}; expected a method with credits(trace), or a function of "
+            "(hiddens, logits, targets) that returns one tensor per site."
+        )
+
+    def add(self, capture: Capture) -> None:
+        """Measure one batch. Feedback that is not there makes Γ unavailable, never 1.0."""
+        if self.unavailable:
+            return
+        try:
+            credits = credits_of(self.rule, capture)
+        except MissingFeedback as missing:
+            self.unavailable = str(missing)
+            return
+        self.cosines.append(_site_cosines(credits, capture))
+        self.facts.add(credits, capture)
+        if self._fresh is None:
+            self._fresh = fresh_draws(self.rule, self.draws, NULL_SEED)
+        if self._fresh:
+            null = torch.stack([_site_cosines(credits_of(rule, capture), capture) for rule in self._fresh])
+            self.null_sums.append(torch.stack([null.nansum(dim=2), (~null.isnan()).sum(dim=2).double()]))
+
+    def figures(self) -> Alignment:
+        """Γ per site with its deep mean, aggregation orders and null."""
+        if self.unavailable or not self.cosines:
+            return Alignment(unavailable=self.unavailable or "no batch was measured")
+        cosines = torch.cat(self.cosines, dim=1)
+        means, medians = cosines.nanmean(dim=1), cosines.nanmedian(dim=1).values
+        null = self._null(means)
+        return Alignment(
+            sites=means,
+            site_medians=medians,
+            deep=float(means[1:].mean()),
+            orders=aggregation_orders(cosines),
+            null=null,
+            no_null="" if null else f"{type(self.rule).__name__} has no random feedback to draw again",
+            neighbours=self.facts.neighbours(),
+        )
+
+    def _null(self, means: Tensor) -> NullAlignment | None:
+        if not self.null_sums:
+            return None
+        total, count = torch.stack(self.null_sums).sum(dim=0)
+        draws = total / count  # (draws, sites)
+        deep = draws[:, 1:].mean(dim=1)
+        site_sds, deep_sd = draws.std(dim=0), float(deep.std())
+        return NullAlignment(
+            draws=len(draws),
+            site_means=draws.mean(dim=0),
+            site_sds=site_sds,
+            site_z=(means - draws.mean(dim=0)) / site_sds,
+            deep_mean=float(deep.mean()),
+            deep_sd=deep_sd,
+            deep_z=float((means[1:].mean() - deep.mean()) / deep_sd) if deep_sd else float("nan"),
+        )
+
+
+def credits_of(rule: CreditRule, capture: Capture) -> list[Tensor]:
+    """The rule's credits as one vector per sample and site, checked against the sites."""
+    credits = rule.credits(capture.trace)
+    hiddens = capture.hiddens
+    if not isinstance(credits, Sequence) or len(credits) != len(hiddens):
+        got = f"{len(credits)}" if isinstance(credits, Sequence) else type(credits).__name__
+        raise CreditError(
+            f"the credit rule gave {got} for {len(hiddens)} sites; expected a list with one tensor for each of "
+            f"h_0 … h_{len(hiddens) - 1}."
+        )
+    for site, (credit, hidden) in enumerate(zip(credits, hiddens, strict=True)):
+        if not isinstance(credit, Tensor) or credit.shape != hidden.shape:
+            got = f"shape {tuple(credit.shape)}" if isinstance(credit, Tensor) else type(credit).__name__
+            raise CreditError(
+                f"the credit for site {site} has {got}; expected the shape of the site, {tuple(hidden.shape)}."
+            )
+    return [capture.reduction.vectors(credit.detach()) for credit in credits]
+
+
+def aggregation_orders(cosines: Tensor) -> dict[str, float]:
+    """One number from (sites, samples) in the valid orders: mean or median over each, all sites or deep."""
+    orders = {}
+    for scope, chosen in (("all", cosines), ("deep", cosines[1:])):
+        means, medians = chosen.nanmean(dim=1), chosen.nanmedian(dim=1).values
+        orders[f"{scope}: mean over sites of mean over samples"] = float(means.mean())
+        orders[f"{scope}: mean over sites of median over samples"] = float(medians.mean())
+        orders[f"{scope}: median over sites of mean over samples"] = float(numerics.median(means))
+        orders[f"{scope}: median over sites of median over samples"] = float(numerics.median(medians))
+    return orders
+
+
+def _site_cosines(credits: Sequence[Tensor], capture: Capture) -> Tensor:
+    pairs = zip(credits, capture.grad_vectors, strict=True)
+    return torch.stack([numerics.cosines(credit, grad) for credit, grad in pairs])

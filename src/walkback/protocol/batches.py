@@ -1,0 +1,171 @@
+"""Evaluation batches of the shapes that people use, as model inputs and targets on the model's device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from walkback.errors import BatchError
+
+TARGET_KEYS = ("labels", "label", "targets", "target")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the model is called with, and one target per sample."""
+
+    inputs: Any
+    targets: Tensor
+
+    @property
+    def size(self) -> int:
+        """The number of samples."""
+        return int(self.targets.shape[0])
+
+    def call(self, model: Callable[..., Any]) -> Tensor:
+        """The model's logits for this batch."""
+        if isinstance(self.inputs, Mapping):
+            return logits_of(model(**self.inputs))
+        if isinstance(self.inputs, tuple):
+            return logits_of(model(*self.inputs))
+        return logits_of(model(self.inputs))
+
+    def tensors(self) -> list[Tensor]:
+        """Every tensor that the model is called with."""
+        return _tensors(self.inputs)
+
+    def first(self, count: int) -> Batch:
+        """The first samples alone."""
+        return Batch(mapped(self.inputs, lambda x: first_samples(x, self.size, count)), self.targets[:count])
+
+    def to_double(self) -> Batch:
+        """The same samples with floating inputs in fp64."""
+        return Batch(mapped(self.inputs, lambda x: x.double() if x.is_floating_point() else x), self.targets)
+
+
+def first_samples(tensor: Tensor, size: int, count: int) -> Tensor:
+    """The first samples along whichever of the two leading axes counts them; others stay whole."""
+    for axis in range(min(2, tensor.ndim)):
+        if tensor.shape[axis] == size:
+            return tensor.narrow(axis, 0, count)
+    return tensor
+
+
+def mapped(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Apply a change to every tensor in nested inputs."""
+    if isinstance(inputs, Tensor):
+        return change(inputs)
+    if isinstance(inputs, Mapping):
+        return {name: mapped(value, change) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return tuple(mapped(value, change) for value in inputs)
+    return inputs
+
+
+def read_batches(batches: Iterable[Any], model: nn.Module, limit: int | None = None) -> Iterator[Batch]:
+    """Each batch, checked and moved to the model's device and dtype; none at all is an error."""
+    if not isinstance(batches, Iterable) or isinstance(batches, Tensor | Mapping | str):
+        raise BatchError(
+            f"eval_batches is {type(batches).__name__}; expected an iterable of (inputs, targets) batches, such as "
+            "a DataLoader or a list."
+        )
+    prepare = _placed_like(model)
+    count = 0
+    for raw in islice(batches, limit):
+        yield _read(raw, count, prepare)
+        count += 1
+    if count == 0:
+        raise BatchError("eval_batches is empty; expected at least one batch of labelled samples.")
+
+
+def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
+    inputs, targets = _split(raw, index)
+    try:
+        targets = torch.as_tensor(targets)
+    except (TypeError, ValueError, RuntimeError):
+        raise BatchError(
+            f"the targets of batch {index} are {type(targets).__name__}; expected a tensor with one entry per sample."
+        ) from None
+    if targets.ndim == 0 or targets.shape[0] == 0:
+        raise BatchError(f"batch {index} holds no samples; leave empty batches out.")
+    sizes = [int(x.shape[0]) for x in _tensors(inputs) if x.ndim > 0]
+    if targets.shape[0] not in sizes and not any(
+        x.ndim > 1 and x.shape[1] == targets.shape[0] for x in _tensors(inputs)
+    ):
+        raise BatchError(
+            f"batch {index} has {targets.shape[0]} targets for inputs of leading size {sizes or 'none'}; expected one "
+            "target per sample."
+        )
+    return Batch(mapped(inputs, prepare), prepare_targets(targets, prepare))
+
+
+def prepare_targets(targets: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
+    """Targets on the model's device; class indices of any integer width as int64."""
+    if not targets.is_floating_point() and targets.dtype != torch.bool:
+        targets = targets.long()
+    return prepare(targets) if not targets.is_floating_point() else targets.to(prepare(targets).device)
+
+
+def _split(raw: Any, index: int) -> tuple[Any, Any]:
+    if isinstance(raw, Mapping):
+        key = next((k for k in TARGET_KEYS if k in raw), None)
+        if key is None:
+            raise BatchError(
+                f"batch {index} is a mapping with the keys {sorted(map(str, raw))} and no targets; expected one of "
+                f"{', '.join(TARGET_KEYS)}."
+            )
+        return {name: value for name, value in raw.items() if name != key}, raw[key]
+    if isinstance(raw, tuple | list) and len(raw) == 2:
+        return raw[0], raw[1]
+    what = f"a {type(raw).__name__} of {len(raw)}" if isinstance(raw, tuple | list) else type(raw).__name__
+    raise BatchError(
+        f"batch {index} is {what}, without targets that can be told apart; expected (inputs, targets), or a mapping "
+        f"with one of {', '.join(TARGET_KEYS)}. For several inputs: ((input_1, input_2), targets)."
+    )
+
+
+def _tensors(inputs: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+
+    def note(x: Tensor) -> Tensor:
+        found.append(x)
+        return x
+
+    mapped(inputs, note)
+    return found
+
+
+def _placed_like(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    example = next((p for p in model.parameters() if p.is_floating_point()), None)
+    if example is None:
+        return lambda x: x
+
+    def prepare(x: Tensor) -> Tensor:
+        # Autocast chooses dtypes by itself; elsewhere a half model given float inputs would only raise.
+        same_dtype = x.is_floating_point() and not torch.is_autocast_enabled(example.device.type)
+        moved = x.to(device=example.device, dtype=example.dtype if same_dtype else x.dtype)
+        return moved.clone() if moved.is_inference() else moved
+
+    return prepare
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in a model's output: a tensor, `.logits`, `["logits"]`, or the first of a tuple."""
+    if isinstance(output, Tensor):
+        return output
+    logits = getattr(output, "logits", None)
+    if logits is None and isinstance(output, Mapping):
+        logits = output.get("logits")
+    if logits is None and isinstance(output, tuple | list) and output:
+        logits = output[0]
+    if not isinstance(logits, Tensor):
+        raise BatchError(
+            f"the model returned {type(output).__name__}, in which no logits were found; expected a tensor, an object "
+            "with .logits, or a tuple that starts with them."
+        )
+    return logits

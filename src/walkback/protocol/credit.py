@@ -1,0 +1,65 @@
+"""What a credit rule is: the vector a_l that a method hands to site l."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One forward pass, as a credit rule sees it. Nothing in it carries gradient."""
+
+    inputs: Any
+    hiddens: Sequence[Tensor]
+    """h_0 … h_L, each (B, …)."""
+    logits: Tensor
+    targets: Tensor
+    error: Tensor
+    """∂ℓ/∂logits of each sample's own loss, not divided by a batch size; for cross-entropy softmax − onehot."""
+
+
+@runtime_checkable
+class CreditRule(Protocol):
+    """A rule for credit: one tensor per site, shaped like it, in the sense of a gradient.
+
+    Two optional attributes say more. `independent_feedback = True` promises that the feedback of different
+    sites is drawn independently, so that credits which move together are a leak. `redraw(generator)`
+    returns the same rule with fresh feedback, for the null; without it there is none.
+    """
+
+    def credits(self, trace: Trace) -> Sequence[Tensor]:
+        """a_0 … a_L, such that h_l should move along −a_l."""
+        ...
+
+
+CreditFunction = Callable[[Sequence[Tensor], Tensor, Tensor], Sequence[Tensor]]
+"""(hiddens, logits, targets) → one credit per site. It may carry the same optional attributes; its
+`redraw(generator)` returns a function of the same kind."""
+
+
+class FunctionRule:
+    """A plain function as a credit rule."""
+
+    def __init__(self, function: CreditFunction) -> None:
+        self.function = function
+        self.independent_feedback = bool(getattr(function, "independent_feedback", False))
+        if hasattr(function, "redraw"):
+            self.redraw = lambda generator: FunctionRule(function.redraw(generator))
+
+    def credits(self, trace: Trace) -> Sequence[Tensor]:
+        """Ask the function."""
+        return self.function(trace.hiddens, trace.logits, trace.targets)
+
+
+def fresh_draws(rule: CreditRule, count: int, seed: int) -> list[CreditRule]:
+    """The rule under `count` fresh draws of its feedback; empty where it has none to draw."""
+    redraw = getattr(rule, "redraw", None)
+    if redraw is None:
+        return []
+    generator = torch.Generator().manual_seed(seed)
+    return [redraw(generator) for _ in range(count)]

@@ -1,0 +1,207 @@
+"""`walkback.diagnose`: the one composition of finding, capturing, measuring and judging."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain as joined
+from typing import Any
+
+import torch
+from torch import nn
+
+from walkback._version import __version__
+from walkback.errors import BatchError
+from walkback.protocol.alignment import AlignmentMeter
+from walkback.protocol.batches import Batch, read_batches
+from walkback.protocol.capture import Capture, capture
+from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.fidelity import reference_fidelity
+from walkback.protocol.independence import check_independent
+from walkback.protocol.judge import judge
+from walkback.protocol.losses import Loss
+from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Score
+from walkback.protocol.reduction import TokenReduction, default_reduction
+from walkback.protocol.sites import Blocks, Chain, find_chain
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.untouched import underneath, untouched
+from walkback.registry import DIAGNOSTICS
+
+LOOK_SAMPLES = 4
+"""How many samples the passes that only look at the structure use."""
+
+
+def diagnose(
+    model: nn.Module,
+    eval_batches: Iterable[Any],
+    headline_acc: float | Score | None = None,
+    frozen_baseline_acc: float | FrozenBaseline | None = None,
+    method_name: str = "",
+    notes: str = "",
+    thresholds: DiagnosticThresholds | None = None,
+    blocks: Blocks = None,
+    loss: Loss | None = None,
+    credit: CreditRule | CreditFunction | None = None,
+    *,
+    tokens: str | TokenReduction | None = None,
+    seed: int | None = None,
+    require_all: bool = False,
+    max_batches: int | None = None,
+) -> DiagnosticReport:
+    """Measure a trained network on held-out batches and say whether its result can be trusted.
+
+    Args:
+        model: any nn.Module; it, its gradients, hooks and modes, and all random states are left as they were.
+        eval_batches: labelled, held-out batches: (inputs, targets), or mappings with `labels`. Ten batches
+            of 128 are the published protocol; figures do not depend on how samples are batched.
+        headline_acc: the score to defend, in [0, 1]; counted on the batches where it is not given.
+        frozen_baseline_acc: the score of the matched frozen-blocks run, from `walkback.frozen_baseline`.
+        method_name: what the report calls the method.
+        notes: free text for the report.
+        thresholds: where each diagnostic fires.
+        blocks: the residual blocks: dotted names, a glob such as `encoder.layer.*`, or modules. Found by
+            structure where not given; the report names what was taken.
+        loss: (logits, targets) → one loss per sample; cross-entropy where not given.
+        credit: what the method hands to each site, for alignment: a method, or a function of
+            (hiddens, logits, targets) that returns one tensor per site.
+        tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`.
+        seed: the seed of the run, for the report and for combining several.
+        require_all: make the verdict `incomplete` where a diagnostic was not measured.
+        max_batches: measure at most this many batches.
+    """
+    plain = underneath(model)
+    meter = AlignmentMeter.of(credit) if credit is not None else None
+    reduction = TokenReduction.named(tokens) if tokens is not None else None
+    with untouched(plain):
+        session = Session(plain, read_batches(eval_batches, plain, max_batches), blocks, loss, reduction, meter)
+        fields = session.measure()
+    fields |= _scores(headline_acc, frozen_baseline_acc)
+    if meter is not None:
+        fields["alignment"] = meter.figures()
+    return judge(
+        Measurements(**fields),
+        thresholds,
+        method_name=method_name,
+        notes=notes,
+        seed=seed,
+        require_all=require_all,
+        warnings=_warnings(meter, fields["samples"], frozen_baseline_acc, seed),
+        provenance=session.provenance(found=blocks is None),
+    )
+
+
+@dataclass
+class Session:
+    """One measurement of one network: batches in, fields of `Measurements` out."""
+
+    model: nn.Module
+    batches: Iterator[Batch]
+    blocks: Blocks
+    loss: Loss | None
+    reduction: TokenReduction | None
+    meter: AlignmentMeter | None
+    chain: Chain | None = None
+    parts: dict[str, Any] = field(default_factory=dict)
+
+    def measure(self) -> dict[str, Any]:
+        """Every diagnostic's figures over all batches."""
+        first = next(self.batches)
+        look = first.first(min(LOOK_SAMPLES, first.size))
+        chain = self.chain = find_chain(self.model, look, self.blocks)
+        check_independent(self.model, chain, look)
+        samples, fidelity, shapes = 0, None, None
+        for number, batch in enumerate(joined([first], self.batches)):
+            seen = capture(self.model, chain, batch, self.loss, self.reduction or TokenReduction.FLATTEN, samples)
+            if number == 0:
+                seen = self._with_default_reduction(seen)
+                fidelity = reference_fidelity(self.model, chain, batch, self.loss, seen)
+            shapes = _same_widths(shapes, seen, number)
+            samples += seen.samples
+            self._fold(seen)
+        return self._fields(samples, fidelity, shapes)
+
+    def _with_default_reduction(self, seen: Capture) -> Capture:
+        if self.reduction is None:
+            self.reduction = default_reduction(seen.grads[-1])
+        return Capture(seen.trace, seen.grads, self.reduction, seen.offset)
+
+    def _fold(self, seen: Capture) -> None:
+        for name in DIAGNOSTICS:
+            diagnostic = DIAGNOSTICS.load(name)
+            part = diagnostic.measure(seen)
+            self.parts[name] = diagnostic.merge(self.parts[name], part) if name in self.parts else part
+        if self.meter is not None:
+            self.meter.add(seen)
+
+    def _fields(self, samples: int, fidelity: Any, shapes: Any) -> dict[str, Any]:
+        assert self.chain is not None
+        assert self.reduction is not None
+        fields: dict[str, Any] = {
+            "sites": tuple(map(str, self.chain.taps)),
+            "samples": samples,
+            "site_reduction": "; ".join(dict.fromkeys(self.reduction.describe(shape) for shape in shapes)),
+            "reference_fidelity": fidelity[0],
+            "no_fidelity": fidelity[1],
+        }
+        for name, part in self.parts.items():
+            fields |= DIAGNOSTICS.load(name).figures(part)
+        return fields
+
+    def provenance(self, found: bool) -> dict[str, str]:
+        """What a reader needs to measure the same again."""
+        assert self.chain is not None
+        example = next(self.model.parameters(), None)
+        return {
+            "walkback": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "model": type(self.model).__name__,
+            "blocks": f"{self.chain.pattern} ({'found by structure' if found else 'given'})",
+            "device": str(example.device) if example is not None else "cpu",
+            "precision": str(example.dtype).removeprefix("torch.") if example is not None else "none",
+        }
+
+
+def _same_widths(shapes: list[tuple[int, ...]] | None, seen: Capture, number: int) -> list[tuple[int, ...]]:
+    """The shapes of the sites; widths that change between batches cannot be averaged."""
+    now = [tuple(h.shape) for h in seen.hiddens]
+    widths = [g.shape[1] for g in seen.grad_vectors]
+    if shapes is not None:
+        before = [_width(shape, seen.reduction) for shape in shapes]
+        if before != widths:
+            site = next(i for i, (a, b) in enumerate(zip(before, widths, strict=True)) if a != b)
+            raise BatchError(
+                f"site {site} has the shape {now[site]} in batch {number} and {shapes[site]} before; gradients of different "
+                "widths cannot be averaged. Pad to one length, or pass tokens='class_token'."
+            )
+        return shapes
+    return now
+
+
+def _width(shape: tuple[int, ...], reduction: TokenReduction) -> int:
+    return int(reduction.vectors(torch.empty((1, *shape[1:]), device="meta")).shape[1])
+
+
+def _scores(headline: float | Score | None, baseline: float | FrozenBaseline | None) -> dict[str, Any]:
+    """The scores that the caller gave, with the sample counts that they know."""
+    fields: dict[str, Any] = {}
+    if headline is not None:
+        score = headline if isinstance(headline, Score) else Score(value=headline)
+        fields |= {"headline_acc": score.value, "headline_samples": score.samples}
+    if baseline is not None:
+        frozen = baseline if isinstance(baseline, FrozenBaseline) else FrozenBaseline(accuracy=baseline)
+        fields |= {"frozen_baseline_acc": frozen.accuracy, "frozen_baseline_samples": frozen.samples}
+    return fields
+
+
+def _warnings(
+    meter: AlignmentMeter | None, samples: int, baseline: float | FrozenBaseline | None, seed: int | None
+) -> list[str]:
+    found = []
+    if meter is not None:
+        independent = bool(getattr(meter.rule, "independent_feedback", False))
+        found += meter.facts.warnings(independent, samples)
+    if isinstance(baseline, FrozenBaseline) and None not in (seed, baseline.seed) and seed != baseline.seed:
+        found.append(f"the frozen baseline was trained with seed {baseline.seed}, the run with seed {seed}: not matched.")
+    return found

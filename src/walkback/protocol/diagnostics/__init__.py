@@ -1,0 +1,1 @@
+"""The diagnostics: one file each, one row each in `walkback.registry.DIAGNOSTICS`."""

@@ -1,0 +1,158 @@
+"""(b) Gradient floor: how small is the BP gradient that alignment is measured against, and why?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.records import Measurements, Reading
+from walkback.protocol.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from walkback.protocol.capture import Capture
+
+REASON = "BP grad at numerical floor"
+RELIABLE_FIDELITY = 0.99
+
+UNRELIABLE, CONFIDENT, SCALE, UNKNOWN = "unreliable", "confident", "scale", "unknown"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Per-sample figures of one or more batches."""
+
+    grad_norms: Tensor
+    scale_free: Tensor
+    error_norms: Tensor
+    broken: Tensor
+    broken_logits: Tensor
+
+
+@dataclass(frozen=True)
+class GradientFloor:
+    """The median ‖g_L‖ at the deepest site, for a loss averaged over 128 samples."""
+
+    g_norm_floor: float = 1e-7
+    letter: ClassVar[str] = "b"
+    name: ClassVar[str] = "gradient floor"
+
+    @classmethod
+    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> GradientFloor:
+        """Take the floor."""
+        return cls(thresholds.g_norm_floor)
+
+    @staticmethod
+    def measure(capture: Capture) -> Part:
+        """Gradient norms, scale-free gradients (sites, B); error norms and broken logits (B,)."""
+        return Part(
+            grad_norms=capture.grad_norms,
+            scale_free=capture.hidden_norms * capture.grad_norms / capture.error_norms,
+            error_norms=capture.error_norms,
+            broken=capture.broken_grads,
+            broken_logits=~capture.trace.logits.flatten(1).isfinite().all(dim=1),
+        )
+
+    @staticmethod
+    def merge(left: Part, right: Part) -> Part:
+        """Samples side by side."""
+        from torch import cat
+
+        return Part(*(cat([getattr(left, f), getattr(right, f)], dim=-1) for f in Part.__dataclass_fields__))
+
+    @staticmethod
+    def figures(part: Part) -> dict[str, Any]:
+        """Median ‖g_l‖ per site in the 128-sample convention, and what it is made of."""
+        from walkback.protocol import numerics
+        from walkback.protocol.capture import REFERENCE_BATCH
+        from walkback.protocol.uncertainty import median_intervals
+
+        norms = part.grad_norms / REFERENCE_BATCH
+        # A sample without any error has no gradient, and 0/0 says nothing about the scale of the others.
+        with_error = part.scale_free[:, part.error_norms != 0]
+        return {
+            "bp_grad_norms": numerics.median(norms),
+            "bp_grad_norm_intervals": median_intervals(norms.cpu().numpy()),
+            "error_size": numerics.median(part.error_norms),
+            "scale_free_gradients": numerics.median(with_error) if with_error.shape[1] else None,
+            "nonfinite_grads": part.broken.sum(dim=1),
+            "nonfinite_logits": int(part.broken_logits.sum()),
+        }
+
+    def judge(self, measured: Measurements) -> Reading:
+        """FIRE where the deepest median ‖g‖ is under the floor, with the case that explains it."""
+        make = ReadingMaker(self.letter, self.name, "<", self.g_norm_floor)
+        norms = measured.bp_grad_norms
+        if norms is None:
+            return make.not_measured("The norms of the BP gradient were not measured.")
+        deepest = len(norms) - 1
+        if measured.nonfinite_logits:
+            return make.non_finite("the logits hold NaN or Inf", figure=norms[-1], site=deepest)
+        broken = first_broken(measured.nonfinite_grads)
+        site = broken if broken is not None else first_non_finite(norms)
+        if site is not None:
+            return make.non_finite(f"g_{site} holds NaN or Inf", figure=norms[site], site=site)
+        case = why_small(measured, self.g_norm_floor)
+        intervals = measured.bp_grad_norm_intervals
+        return make.judged(
+            norms[-1],
+            reason=REASON,
+            fired=explain_case(case, measured),
+            passed="The BP gradient at the deepest site is far enough from zero to measure alignment against.",
+            interval=intervals[-1] if intervals else None,
+            site=deepest,
+            case=case,
+        )
+
+
+def why_small(measured: Measurements, floor: float) -> str:
+    """Which factor makes the deepest gradient small: rounding, a tiny error, or the scale of the stream.
+
+    The gradient per unit of error is ‖g_L‖ / ‖∂ℓ/∂logits‖. If that alone is above the floor, a network with
+    an ordinary error would pass, and the error is what is small.
+    """
+    assert measured.bp_grad_norms is not None
+    if measured.reference_fidelity is not None and measured.reference_fidelity[-1] < RELIABLE_FIDELITY:
+        return UNRELIABLE
+    if measured.error_size is None:
+        return UNKNOWN
+    if measured.error_size == 0:
+        return CONFIDENT
+    return CONFIDENT if measured.bp_grad_norms[-1] / measured.error_size >= floor else SCALE
+
+
+def explain_case(case: str, measured: Measurements) -> str:
+    """The sentence under a fired (b): why the gradient is small, and what follows for Γ."""
+    fidelity = measured.reference_fidelity[-1] if measured.reference_fidelity else None
+    sound = (
+        f"its direction is numerically sound (fidelity to fp64 {fidelity:.4f}), so a Γ that does not clamp is right"
+        if fidelity is not None
+        else "whether its direction is numerically sound was not measured, so neither is whether Γ can be used"
+    )
+    if case == UNRELIABLE:
+        return (
+            f"The gradient is numerically unreliable: its cosine with the fp64 gradient is {fidelity:.3f}. "
+            "Γ against it is noise; measure in higher precision."
+        )
+    if case == CONFIDENT:
+        return (
+            f"The gradient is small because the network is confident: the median error at the logits is "
+            f"{measured.error_size:.2g}. That is a fitted network, not a broken one; {sound}."
+        )
+    if case == SCALE:
+        return _by_scale(measured, sound)
+    return f"The gradient is under the floor, and the error size that would say why was not measured; {sound}."
+
+
+def _by_scale(measured: Measurements, sound: str) -> str:
+    scale_free = measured.scale_free_gradients[-1] if measured.scale_free_gradients else None
+    size = measured.residual_norms[-1] if measured.residual_norms else None
+    detail = ""
+    if size is not None and scale_free is not None:
+        detail = f" (‖h_L‖ is {size:.2g}, the scale-free gradient {scale_free:.2g})"
+    return (
+        f"The gradient is small by scale{detail}: what lies after the stream divides by its size; {sound}. "
+        "Code that clamps norms or underflows reports a wrong Γ here."
+    )

@@ -1,0 +1,101 @@
+"""(a) Residual growth: does one block multiply the size of the residual stream?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.records import Interval, Measurements, Reading, growth
+from walkback.protocol.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from walkback.protocol.capture import Capture
+
+REASON = "residual stream exploded"
+
+
+@dataclass(frozen=True)
+class ResidualGrowth:
+    """Growth of block l is median‖h_l‖ / median‖h_{l−1}‖; the largest one counts.
+
+    Per block rather than over the whole stream: a class token is tiny after patch embedding, and
+    max‖h‖/‖h_0‖ would fire on healthy networks.
+    """
+
+    h_norm_explosion_ratio: float = 50.0
+    letter: ClassVar[str] = "a"
+    name: ClassVar[str] = "residual growth"
+
+    @classmethod
+    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> ResidualGrowth:
+        """Take the explosion ratio."""
+        return cls(thresholds.h_norm_explosion_ratio)
+
+    @staticmethod
+    def measure(capture: Capture) -> tuple[Tensor, Tensor]:
+        """(norms, broken samples), each (sites, B)."""
+        return capture.hidden_norms, capture.broken_hiddens
+
+    @staticmethod
+    def merge(left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Samples side by side."""
+        from torch import cat
+
+        return cat([left[0], right[0]], dim=1), cat([left[1], right[1]], dim=1)
+
+    @staticmethod
+    def figures(part: tuple[Tensor, Tensor]) -> dict[str, Any]:
+        """Median ‖h_l‖ per site with simultaneous intervals."""
+        from walkback.protocol import numerics
+        from walkback.protocol.uncertainty import median_intervals
+
+        norms, broken = part
+        return {
+            "residual_norms": numerics.median(norms),
+            "residual_norm_intervals": median_intervals(norms.cpu().numpy()),
+            "nonfinite_hiddens": broken.sum(dim=1),
+        }
+
+    def judge(self, measured: Measurements) -> Reading:
+        """FIRE where the largest growth of any block exceeds the ratio."""
+        make = ReadingMaker(self.letter, self.name, ">", self.h_norm_explosion_ratio, "×")
+        norms = measured.residual_norms
+        if norms is None:
+            return make.not_measured("The norms of the residual stream were not measured.")
+        broken = first_broken(measured.nonfinite_hiddens)
+        site = broken if broken is not None else first_non_finite(norms)
+        if site is not None:
+            return make.non_finite(f"h_{site} holds NaN or Inf", figure=measured.max_per_block_growth, site=site)
+        growths = measured.block_growths
+        if not growths:
+            return make.not_measured("There is one site only, and growth needs the two ends of a block.")
+        largest = max(growths)
+        block = growths.index(largest) + 1
+        return make.judged(
+            largest,
+            reason=REASON,
+            fired=f"Block {block} multiplies the median ‖h‖ by {largest:.3g}: the residual stream exploded there.",
+            passed=f"No block multiplies the median ‖h‖ by more than {largest:.3g} (block {block}).",
+            interval=largest_growth_interval(measured.residual_norm_intervals),
+            site=block,
+        )
+
+
+def largest_growth_interval(sites: tuple[Interval, ...] | None) -> Interval | None:
+    """The interval of the largest growth, from simultaneous intervals of the medians.
+
+    With every median inside its interval, every ratio lies in [low_l/high_{l−1}, high_l/low_{l−1}], and the
+    largest of them between the largest of each bound.
+    """
+    if sites is None or len(sites) < 2:
+        return None
+    pairs = list(zip(sites[:-1], sites[1:], strict=True))
+    return Interval(
+        low=max(growth(before.high, after.low) for before, after in pairs),
+        high=max(growth(before.low, after.high) for before, after in pairs),
+        level=sites[0].level,
+        how="order statistics of both medians, combined conservatively",
+    )

@@ -1,0 +1,110 @@
+"""Is the method what it says it is? Checks on the credit alone, as warnings beside the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from walkback.protocol import numerics
+from walkback.protocol.capture import Capture
+
+SAME_DIRECTION = 1e-6
+"""1 − cos that rounding alone explains; cosines lose the square of a relative error."""
+LEAK_COSINE = 0.3
+"""Neighbouring credits this parallel are no accident of independent feedback, in any but tiny widths."""
+
+
+@dataclass
+class CreditFacts:
+    """What the identity checks need, folded batch by batch into a few numbers per site."""
+
+    gaps: list[Tensor] = field(default_factory=list)
+    """1 − cos(a_l, g_l), (sites, B) per batch."""
+    zero: Tensor | None = None
+    non_finite: Tensor | None = None
+    constant: Tensor | None = None
+    neighbour_cosines: list[Tensor] = field(default_factory=list)
+    widths: tuple[int, ...] = ()
+    coarse: bool = False
+    _first: list[Tensor] = field(default_factory=list)
+
+    def add(self, credits: Sequence[Tensor], capture: Capture) -> None:
+        """Fold in one batch of credits, one vector per sample and site."""
+        if not self._first:
+            self._first = [credit[:1].double() for credit in credits]
+            self.widths = tuple(credit.shape[1] for credit in credits)
+            self.coarse = any(g.dtype in (torch.float16, torch.bfloat16) for g in capture.hiddens)
+        pairs = list(zip(credits, capture.grad_vectors, strict=True))
+        self.gaps.append(torch.stack([1 - numerics.cosines(a, g) for a, g in pairs]))
+        norms = torch.stack([numerics.norms(a) for a in credits])
+        self.zero = _both(self.zero, (norms == 0).all(dim=1))
+        self.non_finite = _either(self.non_finite, (~norms.isfinite()).any(dim=1))
+        same = torch.stack([_same_as(a, first) for a, first in zip(credits, self._first, strict=True)])
+        self.constant = _both(self.constant, same)
+        if len(set(self.widths)) == 1:
+            neighbours = [numerics.cosines(a, b) for a, b in zip(credits, credits[1:], strict=False)]
+            self.neighbour_cosines.append(torch.stack(neighbours))
+
+    def neighbours(self) -> Tensor | None:
+        """Mean cosine between the credits of neighbouring sites."""
+        return torch.cat(self.neighbour_cosines, dim=1).nanmean(dim=1) if self.neighbour_cosines else None
+
+    def warnings(self, independent: bool, samples: int) -> list[str]:
+        """What a reader should know about the credit, in plain sentences."""
+        if self.zero is None or self.constant is None or self.non_finite is None:
+            return []
+        found = []
+        if self.non_finite.any():
+            found.append(f"the credit holds NaN or Inf at {_sites(self.non_finite)}.")
+        if self.zero.any():
+            found.append(f"the credit is exactly zero for every sample at {_sites(self.zero)}: nothing is taught there.")
+        dead = self.constant & ~self.zero
+        if samples > 1 and dead.any():
+            found.append(f"the credit is the same for every sample at {_sites(dead)}: it carries no error.")
+        if self._secretly_backprop():
+            found.append(
+                "the credit is parallel to the BP gradient at every site, to rounding: this method is backpropagation."
+            )
+        return found + (self._leaks() if independent else [])
+
+    def _secretly_backprop(self) -> bool:
+        tolerance = 1e-3 if self.coarse else SAME_DIRECTION
+        gaps = torch.cat(self.gaps, dim=1)
+        return bool((gaps.nanmean(dim=1) < tolerance).all())
+
+    def _leaks(self) -> list[str]:
+        neighbours = self.neighbours()
+        if neighbours is None or neighbours.numel() == 0:
+            return []
+        # Random directions in d dimensions have cosines of about 1/√d.
+        limit = max(LEAK_COSINE, 4 / self.widths[0] ** 0.5)
+        worst = float(neighbours.max())
+        if not worst > limit:
+            return []
+        site = int(neighbours.argmax())
+        return [
+            f"the credits of sites {site} and {site + 1} have a mean cosine of {worst:.2f}, where independent feedback "
+            "gives about 0: the feedback leaks, for instance through a skip that still carries gradient."
+        ]
+
+
+def _same_as(credits: Tensor, first: Tensor) -> Tensor:
+    """Whether every sample's credit equals the first one's, to rounding."""
+    difference = numerics.norms(credits.double() - first)
+    return (difference <= 1e-6 * numerics.norms(first)).all()
+
+
+def _both(before: Tensor | None, now: Tensor) -> Tensor:
+    return now if before is None else before & now
+
+
+def _either(before: Tensor | None, now: Tensor) -> Tensor:
+    return now if before is None else before | now
+
+
+def _sites(mask: Tensor) -> str:
+    numbers = ", ".join(str(int(i)) for i in mask.nonzero().flatten())
+    return f"site {numbers}" if int(mask.sum()) == 1 else f"sites {numbers}"

@@ -1,0 +1,65 @@
+"""Measurements → readings → verdict → report. No torch: arrays measured anywhere can be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, State
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.verdict import is_complete, verdict_of
+from walkback.registry import DIAGNOSTICS
+
+
+def read(measured: Measurements, thresholds: DiagnosticThresholds | None = None) -> tuple[Reading, ...]:
+    """Every diagnostic's reading, in the order of the registry."""
+    limits = thresholds or DiagnosticThresholds()
+    return tuple(DIAGNOSTICS.load(name).from_thresholds(limits).judge(measured) for name in DIAGNOSTICS)
+
+
+def judge(
+    measured: Measurements,
+    thresholds: DiagnosticThresholds | None = None,
+    *,
+    method_name: str = "",
+    notes: str = "",
+    seed: int | None = None,
+    require_all: bool = False,
+    warnings: Sequence[str] = (),
+    provenance: dict[str, str] | None = None,
+) -> DiagnosticReport:
+    """Judge measurements from any source and explain the verdict.
+
+    A missing diagnostic leaves the verdict as it is; with `require_all` it makes it `incomplete: …`.
+    """
+    limits = thresholds or DiagnosticThresholds()
+    readings = read(measured, limits)
+    fields: dict[str, Any] = {name: getattr(measured, name) for name in Measurements.model_fields}
+    fields["alignment"] = _marked(measured.alignment, measured, readings)
+    return DiagnosticReport(
+        **fields,
+        method_name=method_name,
+        notes=notes,
+        seed=seed,
+        thresholds=limits,
+        readings=readings,
+        verdict=verdict_of(readings, require_all),
+        complete=is_complete(readings),
+        warnings=tuple(warnings),
+        provenance=provenance or {},
+    )
+
+
+def _marked(alignment: Alignment | None, measured: Measurements, readings: Sequence[Reading]) -> Alignment | None:
+    """Γ with the caveat that a fired gradient floor puts on it."""
+    floor = next((r for r in readings if r.letter == "b"), None)
+    if alignment is None or alignment.sites is None or floor is None or floor.state is not State.FIRE:
+        return alignment
+    if measured.reference_fidelity is None:
+        trust = "the reference fidelity was not measured, so whether this Γ is right is not known"
+    elif min(measured.reference_fidelity) >= 0.99:
+        trust = f"this Γ does not clamp, and the reference it uses is sound (fidelity {min(measured.reference_fidelity):.4f})"
+    else:
+        trust = f"the reference itself is unreliable (fidelity {min(measured.reference_fidelity):.3f})"
+    mark = f"(b) fired, {floor.reason}: a Γ from code that clamps norms would be wrong here; {trust}."
+    return alignment.model_copy(update={"mark": mark})

@@ -1,0 +1,84 @@
+"""The per-sample loss, its gradient at the logits, and the accuracy, in the precision they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from walkback.errors import BatchError, InputError
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(logits, targets) → one loss per sample, shape (B,)."""
+
+IGNORED = -100
+"""The target that marks a token as not to be scored, as in torch.nn.functional.cross_entropy."""
+
+
+def cross_entropy_error(logits: Tensor, targets: Tensor) -> Tensor:
+    """softmax − onehot: ∂ℓ/∂logits of cross-entropy over classes (B, C) with (B,), or tokens (B, T, C) with (B, T).
+
+    A sequence's loss is the mean over its scored tokens.
+    """
+    _check_classes(logits, targets)
+    error = F.softmax(logits, dim=-1)
+    error.scatter_add_(-1, targets.clamp(min=0).unsqueeze(-1), error.new_tensor(-1.0).expand(*targets.shape, 1))
+    if logits.ndim == 3:
+        scored = targets != IGNORED
+        error = error * (scored / scored.sum(dim=1, keepdim=True).clamp(min=1)).unsqueeze(-1)
+    return error
+
+
+def _check_classes(logits: Tensor, targets: Tensor) -> None:
+    if logits.ndim not in (2, 3) or targets.shape != logits.shape[:-1] or targets.is_floating_point():
+        raise BatchError(
+            f"logits of shape {tuple(logits.shape)} with {targets.dtype} targets of shape {tuple(targets.shape)} do not fit "
+            "cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). For anything else pass "
+            "loss=, a function of (logits, targets) that gives one loss per sample."
+        )
+    scored = targets[targets != IGNORED] if logits.ndim == 3 else targets
+    if scored.numel() and (int(scored.min()) < 0 or int(scored.max()) >= logits.shape[-1]):
+        raise BatchError(
+            f"the labels run from {int(scored.min())} to {int(scored.max())}, but the model has {logits.shape[-1]} "
+            f"classes; expected 0 … {logits.shape[-1] - 1}."
+        )
+
+
+def error_at_logits(loss: Loss | None, logits: Tensor, targets: Tensor) -> Tensor:
+    """∂ℓ(x)/∂logits(x) of each sample's own loss, in fp64.
+
+    Cross-entropy is computed in fp64: in fp32 a confident sample's own term rounds to zero and bends the
+    direction of its gradient. A caller's loss gets fp32 at least, whatever the model computes in.
+    """
+    if loss is None:
+        return cross_entropy_error(logits.detach().double(), targets)
+    at = logits.detach()
+    at = (at.float() if at.dtype in (torch.float16, torch.bfloat16) else at.clone()).requires_grad_()
+    values = loss(at, targets)
+    _check_per_sample(values, logits)
+    if not values.requires_grad:
+        raise InputError("loss= gave a value that does not depend on the logits; expected a differentiable loss.")
+    return torch.autograd.grad(values.sum(), at)[0].double()
+
+
+def _check_per_sample(values: object, logits: Tensor) -> None:
+    if isinstance(values, Tensor) and values.shape == logits.shape[:1]:
+        return
+    got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+    raise InputError(
+        f"loss= gave {got} for {logits.shape[0]} samples; expected one loss per sample, shape ({logits.shape[0]},). "
+        "With a torch loss, pass reduction='none' and average everything but the first axis."
+    )
+
+
+def count_correct(logits: Tensor, targets: Tensor) -> tuple[int, int] | None:
+    """(correct, scored) predictions; None where the targets are not class indices."""
+    if targets.is_floating_point() or targets.shape != logits.shape[:-1]:
+        return None
+    scored = targets != IGNORED
+    # A row with NaN has no prediction: argmax would make NaN its choice, and may be right by luck.
+    known = ~logits.isnan().any(dim=-1)
+    hits = (logits.argmax(dim=-1) == targets) & scored & known
+    return int(hits.sum()), int(scored.sum())

@@ -1,0 +1,288 @@
+"""What was measured, how it was read, and the report that holds both: plain numbers, no torch.
+
+`Measurements` is the waist of walkback. Whatever measures (a model, a log, another framework) ends in it;
+whatever judges, sweeps, compares or draws starts from it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, read_json
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.registry import RENDERERS
+
+
+class State(str, Enum):
+    """What a reading says. Not measured is not passed."""
+
+    PASS = "PASS"
+    FIRE = "FIRE"
+    NOT_MEASURED = "NOT_MEASURED"
+    UNDECIDED = "UNDECIDED"
+
+
+class Interval(Record):
+    """A confidence interval and how it was made."""
+
+    low: Number
+    high: Number
+    level: Number
+    how: str
+
+    def contains(self, value: float) -> bool:
+        """Whether the value lies inside, bounds included."""
+        return self.low <= value <= self.high
+
+
+class Score(Record):
+    """A score in [0, 1] where more is better, and the number of samples behind it."""
+
+    value: Number
+    samples: int | None = Field(default=None, ge=1)
+
+
+class FrozenBaseline(Record):
+    """The score of the same network, trained the same way, with its blocks frozen at random init."""
+
+    schema_version: int = SCHEMA_VERSION
+    accuracy: Number
+    samples: int | None = Field(default=None, ge=1)
+    seed: int | None = None
+    config: dict[str, Any] = Field(default_factory=dict)
+    """What the training function was called with; a baseline matches a run of the same config and seed."""
+    frozen_blocks: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | Path) -> FrozenBaseline:
+        """Read a baseline that `save` wrote."""
+        return load_record(cls, read_json(path), str(path))
+
+
+class NullAlignment(Record):
+    """Alignment under fresh draws of the feedback: what chance alone gives on this network."""
+
+    draws: int
+    site_means: Numbers
+    site_sds: Numbers
+    site_z: Numbers
+    """(measured − null mean) / null sd at each site."""
+    deep_mean: Number
+    deep_sd: Number
+    deep_z: Number
+
+
+class Alignment(Record):
+    """Γ: the cosine between the credit a_l and the true gradient g_l, per site."""
+
+    sites: Numbers | None = None
+    """Mean over samples of cos(a_l, g_l) at each site."""
+    site_medians: Numbers | None = None
+    deep: Number | None = None
+    """Mean over sites 1…L: site 0 alone can carry the average."""
+    orders: dict[str, float] = Field(default_factory=dict)
+    """The same cosines aggregated in other valid orders; where they disagree in sign, one number misleads."""
+    null: NullAlignment | None = None
+    no_null: str = ""
+    """Why there is no null, where there is none."""
+    neighbours: Numbers | None = None
+    """Mean cosine between the credits of neighbouring sites; near 0 for independent feedback."""
+    mark: str = ""
+    """What a reader must know before using Γ, such as a fired gradient floor."""
+    unavailable: str = ""
+    """Why Γ is N/A. It is never replaced by 1.0."""
+
+
+class Measurements(Record):
+    """The numbers that the protocol judges, at the sites h_0 … h_L. What is None was not measured.
+
+    Gradients are in the published convention: of a loss averaged over 128 samples, whatever the batches
+    were. Built by `diagnose`, from a log, or by hand from lists or arrays:
+
+        Measurements(residual_norms=[8.7, 8.8], bp_grad_norms=[8e-3, 8e-3], headline_acc=0.61)
+    """
+
+    sites: tuple[str, ...] | None = None
+    """What each site is in the network."""
+    site_reduction: str | None = None
+    """How a site of shape (B, …) became one vector per sample."""
+    samples: int | None = Field(default=None, ge=0)
+
+    residual_norms: Numbers | None = None
+    """Median over samples of ‖h_l‖₂ at each site."""
+    residual_norm_intervals: tuple[Interval, ...] | None = None
+    """Simultaneous over the sites."""
+
+    bp_grad_norms: Numbers | None = None
+    """Median over samples of ‖g_l‖₂ at each site."""
+    bp_grad_norm_intervals: tuple[Interval, ...] | None = None
+    error_size: Number | None = None
+    """Median over samples of ‖∂ℓ/∂logits‖₂."""
+    scale_free_gradients: Numbers | None = None
+    """Median over samples of ‖h_l‖·‖∂ℓ/∂h_l‖ / ‖∂ℓ/∂logits‖ at each site."""
+    reference_fidelity: Numbers | None = None
+    """Mean cosine between the working-precision gradient and the fp64 one at each site."""
+    no_fidelity: str = ""
+    """Why the reference fidelity was not measured."""
+
+    stability_layer: int | None = Field(default=None, ge=0)
+    """The site at which (c) is judged."""
+    cross_batch_stability: Number | None = None
+    """Mean cosine over all pairs of 128-sample group-mean gradients at that site."""
+    cross_batch_stability_interval: Interval | None = None
+    site_stabilities: Numbers | None = None
+    """The same at every site."""
+    drift_shares: Numbers | None = None
+    """ρ = ‖E g‖² / E‖g‖² at each site, from pairs of distinct samples."""
+    drift_share_intervals: tuple[Interval, ...] | None = None
+    groups: int | None = Field(default=None, ge=0)
+    """How many whole groups of 128 samples (c) rests on."""
+
+    headline_acc: Number | None = None
+    headline_samples: int | None = Field(default=None, ge=1)
+    frozen_baseline_acc: Number | None = None
+    frozen_baseline_samples: int | None = Field(default=None, ge=1)
+
+    nonfinite_hiddens: Counts | None = None
+    """How many samples have a NaN or Inf in h_l, at each site."""
+    nonfinite_grads: Counts | None = None
+    nonfinite_logits: int | None = None
+
+    alignment: Alignment | None = None
+    extra: dict[str, float | tuple[float, ...]] = Field(default_factory=dict)
+    """Figures of diagnostics beyond the published four, by name."""
+
+    @model_validator(mode="after")
+    def _sites_agree(self) -> Measurements:
+        lengths = {name: len(getattr(self, name)) for name in _PER_SITE if getattr(self, name) is not None}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"one figure per site was expected, but the numbers of sites differ: {lengths}")
+        count = next(iter(lengths.values()), None)
+        if count == 0:
+            raise ValueError("no sites: expected the figures of h_0 … h_L")
+        if count is not None and self.stability_layer is not None and self.stability_layer >= count:
+            raise ValueError(f"stability_layer {self.stability_layer} is not one of the {count} sites")
+        for name in ("headline_acc", "frozen_baseline_acc"):
+            score = getattr(self, name)
+            # NaN compares false, so it stays and is judged as non-finite.
+            if score is not None and (score < 0 or score > 1):
+                raise ValueError(f"{name} is {score}, expected a score in [0, 1]; divide percentages by 100")
+        return self
+
+    @property
+    def block_growths(self) -> tuple[float, ...] | None:
+        """‖h_l‖ / ‖h_{l−1}‖ of each block, as a ratio of medians."""
+        if self.residual_norms is None:
+            return None
+        pairs = zip(self.residual_norms[:-1], self.residual_norms[1:], strict=True)
+        return tuple(growth(before, after) for before, after in pairs)
+
+    @property
+    def max_per_block_growth(self) -> float | None:
+        """The largest growth of any block; NaN where any growth is NaN."""
+        growths = self.block_growths
+        if not growths:
+            return None
+        return next((g for g in growths if g != g), max(growths))
+
+
+_PER_SITE = (
+    "sites", "residual_norms", "residual_norm_intervals", "bp_grad_norms", "bp_grad_norm_intervals",
+    "scale_free_gradients", "reference_fidelity", "site_stabilities", "drift_shares",
+    "drift_share_intervals", "nonfinite_hiddens", "nonfinite_grads",
+)  # fmt: skip
+
+
+def growth(before: float, after: float) -> float:
+    """after / before, where a stream that stays at zero has not grown."""
+    if before == 0:
+        return 1.0 if after == 0 else (after if after != after else float("inf"))
+    return after / before
+
+
+class Reading(Record):
+    """One diagnostic's word on one network."""
+
+    letter: str
+    """(a) … (d), as in the published protocol."""
+    name: str
+    state: State
+    figure: Number | None = None
+    unit: str = ""
+    comparison: Literal[">", "<"] | None = None
+    """The reading fires when `figure comparison threshold` holds."""
+    threshold: Number | None = None
+    site: int | None = None
+    """The site that decides, where one does."""
+    interval: Interval | None = None
+    fragile: bool = False
+    """The interval crosses the threshold: another sample could read the other way."""
+    reason: str = ""
+    """What a firing adds to the verdict."""
+    case: str = ""
+    """Which of several causes a firing has, where the diagnostic can tell them apart."""
+    sentence: str = ""
+    """What this reading means, for a reader who does not know the protocol."""
+
+
+class DiagnosticReport(Measurements):
+    """Measurements, judged. Made by `walkback.diagnose` or `walkback.judge`."""
+
+    schema_version: int = SCHEMA_VERSION
+    method_name: str = ""
+    notes: str = ""
+    seed: int | None = None
+    thresholds: DiagnosticThresholds = Field(default_factory=DiagnosticThresholds)
+    readings: tuple[Reading, ...] = ()
+    verdict: str = ""
+    complete: bool = False
+    """Whether all four diagnostics were measured."""
+    warnings: tuple[str, ...] = ()
+    """Identity checks and caveats: beside the verdict, never part of it."""
+    provenance: dict[str, str] = Field(default_factory=dict)
+    """Versions, device and precision behind the numbers."""
+
+    @property
+    def measurements(self) -> Measurements:
+        """The numbers alone, to judge again under other thresholds."""
+        return Measurements(**{name: getattr(self, name) for name in Measurements.model_fields})
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether the verdict is the bare word; see `complete` for what it rests on."""
+        return self.verdict == "trustworthy"
+
+    def reading(self, letter: str) -> Reading:
+        """The reading of one diagnostic, by its letter."""
+        return next(r for r in self.readings if r.letter == letter)
+
+    def __str__(self) -> str:
+        return str(RENDERERS.load("text")(self))
+
+    def to_markdown(self) -> str:
+        """The report as Markdown."""
+        return str(RENDERERS.load("markdown")(self))
+
+    def to_latex(self) -> str:
+        """The report as a booktabs table."""
+        return str(RENDERERS.load("latex")(self))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the report as one self-contained page."""
+        from walkback.protocol.schema import write_whole
+
+        return write_whole(path, str(RENDERERS.load("html")(self)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> DiagnosticReport:
+        """Read a report that `save` wrote."""
+        return cls.from_dict(read_json(path), str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, source: str = "the report") -> DiagnosticReport:
+        """Validate what `to_dict` gave; another schema version or an unknown field is refused."""
+        return load_record(cls, data, source)

@@ -1,0 +1,116 @@
+"""What every record shares: frozen, closed to unknown fields, and JSON without bare NaN."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from walkback.errors import InputError, RecordError
+
+SCHEMA_VERSION = 1
+"""Raised when a field changes its meaning or goes; `load` reads this version alone."""
+
+Loaded = TypeVar("Loaded", bound="Record")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy arrays and scalars, and torch tensors, as lists and numbers."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+Number = Annotated[float, BeforeValidator(_plain)]
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_plain)]
+Counts = Annotated[tuple[int, ...], BeforeValidator(_plain)]
+
+
+class Record(BaseModel):
+    """A frozen set of plain numbers and words with a JSON form that loads back to an equal record."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="strings", use_attribute_docstrings=True
+    )
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise InputError(f"{type(self).__name__}: {explain(error)}") from None
+
+    # Only a record that a caller builds by hand goes through __init__; pydantic validates loaded ones itself.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and lists; non-finite numbers are the strings NaN, Infinity, -Infinity."""
+        dictionary: dict[str, Any] = json.loads(self.model_dump_json())
+        return dictionary
+
+    def save(self, path: str | Path) -> Path:
+        """Write the record as JSON, whole or not at all."""
+        return write_whole(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+
+
+def explain(error: ValidationError) -> str:
+    """The faults that validation found, as one sentence each."""
+    faults = [f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors()[:5]]
+    more = error.error_count() - len(faults)
+    return "; ".join(faults) + (f"; and {more} more" if more else "")
+
+
+def write_whole(path: str | Path, content: str | bytes) -> Path:
+    """Write beside the target and move into place, so that no reader ever sees half a file."""
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a folder that exists.") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files only their owner can read; a report is for others too.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(target)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise InputError(f"cannot write {target}: {error.strerror}. Nothing was changed.") from None
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def read_json(path: str | Path) -> Any:
+    """The JSON in a file; a missing, unreadable or malformed file raises `RecordError`."""
+    source = Path(path)
+    try:
+        return json.loads(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"cannot read {source}: {error.strerror}. Give the path of a JSON file.") from None
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{source} is not JSON ({error}). Expected a file that walkback wrote.") from None
+
+
+def load_record(kind: type[Loaded], data: Any, source: str) -> Loaded:
+    """Validate a dictionary as a record of this schema version."""
+    if not isinstance(data, dict):
+        raise RecordError(f"{source} holds {type(data).__name__}, expected one {kind.__name__} object.")
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION:
+        found = "no schema_version" if version is None else f"schema_version {version!r}"
+        raise RecordError(
+            f"{source} has {found}; this walkback reads version {SCHEMA_VERSION}. "
+            "Read it with the walkback that wrote it, or measure again."
+        )
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise RecordError(f"{source} is not a {kind.__name__}: {explain(error)}.") from None

@@ -1,0 +1,109 @@
+"""Several seeds: every seed's verdict, the mean ± sd of each figure, unanimous or mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from walkback.errors import InputError
+from walkback.protocol.records import DiagnosticReport, Interval, State
+from walkback.protocol.schema import SCHEMA_VERSION, Number, Record
+from walkback.protocol.uncertainty import mean_interval
+from walkback.protocol.verdict import TRUSTWORTHY, kind_of
+
+Agreement = Literal["unanimous", "mixed"]
+
+
+class DiagnosticSummary(Record):
+    """One diagnostic over the seeds."""
+
+    letter: str
+    name: str
+    states: tuple[State, ...]
+    agreement: Agreement
+    mean: Number | None = None
+    sd: Number | None = None
+    interval: Interval | None = None
+    """Of the mean, over seeds."""
+    threshold: Number | None = None
+    fragile: int = 0
+    """How many seeds' readings were fragile on their own."""
+
+
+class SeedSummary(Record):
+    """Several seeds of one method. A mixed result is never averaged into a clean one."""
+
+    schema_version: int = SCHEMA_VERSION
+    method_name: str
+    seeds: tuple[int | None, ...]
+    verdicts: tuple[str, ...]
+    agreement: Agreement
+    verdict: str
+    """The seeds' common kind of verdict, or `mixed: ` and how many of each."""
+    diagnostics: tuple[DiagnosticSummary, ...]
+    headline_mean: Number | None = None
+    headline_sd: Number | None = None
+
+    def diagnostic(self, letter: str) -> DiagnosticSummary:
+        """One diagnostic's summary, by its letter."""
+        return next(d for d in self.diagnostics if d.letter == letter)
+
+
+def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
+    """Summarise reports of one method over several seeds."""
+    if not reports:
+        raise InputError("combine got no reports; expected one per seed.")
+    names = {report.method_name for report in reports}
+    if len(names) > 1:
+        raise InputError(f"combine got reports of several methods ({', '.join(sorted(names))}); combine each by itself.")
+    kinds = [kind_of(report.verdict) for report in reports]
+    mean, sd = _mean_sd([r.headline_acc for r in reports])
+    return SeedSummary(
+        method_name=reports[0].method_name,
+        seeds=tuple(report.seed for report in reports),
+        verdicts=tuple(report.verdict for report in reports),
+        agreement=_agreement(kinds),
+        verdict=_overall(kinds),
+        diagnostics=tuple(_summary(reports, r.letter) for r in reports[0].readings),
+        headline_mean=mean,
+        headline_sd=sd,
+    )
+
+
+def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSummary:
+    readings = [report.reading(letter) for report in reports]
+    figures = [reading.figure for reading in readings]
+    mean, sd = _mean_sd(figures)
+    known = np.array([f for f in figures if f is not None], dtype=np.float64)
+    return DiagnosticSummary(
+        letter=letter,
+        name=readings[0].name,
+        states=tuple(reading.state for reading in readings),
+        agreement=_agreement([reading.state for reading in readings]),
+        mean=mean,
+        sd=sd,
+        interval=mean_interval(known),
+        threshold=readings[0].threshold,
+        fragile=sum(reading.fragile for reading in readings),
+    )
+
+
+def _agreement(states: Sequence[object]) -> Agreement:
+    return "unanimous" if len(set(states)) == 1 else "mixed"
+
+
+def _overall(kinds: Sequence[str]) -> str:
+    if len(set(kinds)) == 1:
+        return kinds[0]
+    counted = sorted({kind: kinds.count(kind) for kind in kinds}.items(), key=lambda item: item[0] == TRUSTWORTHY)
+    return "mixed: " + ", ".join(f"{kind} {count} of {len(kinds)}" for kind, count in counted)
+
+
+def _mean_sd(figures: Sequence[float | None]) -> tuple[float | None, float | None]:
+    known = np.array([f for f in figures if f is not None], dtype=np.float64)
+    if known.size == 0:
+        return None, None
+    with np.errstate(invalid="ignore"):
+        return float(known.mean()), float(known.std(ddof=1)) if known.size > 1 else None

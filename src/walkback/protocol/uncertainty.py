@@ -1,0 +1,105 @@
+"""Intervals that need no resampling: order statistics for medians, the jackknife for (c) and ρ.
+
+None of this needs torch; the inputs are NumPy arrays and plain numbers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import bdtr, ndtri, stdtrit
+
+from walkback.protocol.records import Interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEVEL = 0.95
+
+
+@lru_cache(maxsize=256)
+def median_ranks(count: int, level: float) -> tuple[int, int] | None:
+    """0-based ranks of the order statistics that enclose the median with at least this confidence.
+
+    P(X_(j) ≤ median ≤ X_(k)) = P(j ≤ Bin(n, ½) < k) for any continuous distribution; None where even the
+    extremes do not reach the level.
+    """
+    ranks = np.arange(0, (count + 1) // 2)
+    below = bdtr(ranks, count, 0.5)  # P(Bin ≤ j)
+    inside = np.flatnonzero(1 - 2 * below >= level)
+    if inside.size == 0:
+        return None
+    lower = int(ranks[inside[-1]])
+    return lower, count - 1 - lower
+
+
+def median_intervals(values: NDArray[np.float64], level: float = LEVEL) -> tuple[Interval, ...] | None:
+    """One interval per row of (sites, samples), simultaneous over the rows (Bonferroni)."""
+    sites, count = values.shape
+    each = 1 - (1 - level) / sites
+    ranks = median_ranks(count, each)
+    if ranks is None:
+        return None
+    ordered = np.sort(values, axis=1)
+    how = f"order statistics, simultaneous over {sites} sites"
+    return tuple(
+        Interval(low=row[ranks[0]], high=row[ranks[1]], level=level, how=how) for row in ordered
+    )
+
+
+def jackknife_interval(
+    estimate: float, left_out: NDArray[np.float64], sizes: NDArray[np.float64], level: float = LEVEL
+) -> Interval | None:
+    """Estimate ± t·se from the estimates with one group left out, for groups of any sizes.
+
+    With N = Σ m_j and h_j = N/m_j the pseudo-values are h_j·θ − (h_j − 1)·θ_(−j), and the variance is the
+    mean over groups of their squared deviations over h_j − 1 (the delete-m_j jackknife).
+    """
+    groups = len(left_out)
+    if groups < 2 or not np.isfinite(left_out).all():
+        return None
+    share = sizes.sum() / sizes
+    pseudo = share * estimate - (share - 1) * left_out
+    centre = groups * estimate - np.sum((1 - 1 / share) * left_out)
+    variance = np.mean((pseudo - centre) ** 2 / (share - 1))
+    reach = float(stdtrit(groups - 1, (1 + level) / 2)) * sqrt(float(variance))
+    return Interval(low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups")
+
+
+def wilson(score: float, samples: int, level: float = LEVEL) -> tuple[float, float]:
+    """The Wilson interval of a binomial proportion."""
+    z = float(ndtri((1 + level) / 2))
+    centre = (score + z * z / (2 * samples)) / (1 + z * z / samples)
+    reach = z * sqrt(score * (1 - score) / samples + z * z / (4 * samples * samples)) / (1 + z * z / samples)
+    return centre - reach, centre + reach
+
+
+def margin_interval(
+    headline: float, headline_samples: int, baseline: float, baseline_samples: int, level: float = LEVEL
+) -> Interval:
+    """Newcombe's interval for the difference of two proportions, in percentage points.
+
+    The two are taken as independent, which is conservative where both were scored on one test set.
+    """
+    low_h, high_h = wilson(headline, headline_samples, level)
+    low_b, high_b = wilson(baseline, baseline_samples, level)
+    difference = headline - baseline
+    low = difference - sqrt((headline - low_h) ** 2 + (high_b - baseline) ** 2)
+    high = difference + sqrt((high_h - headline) ** 2 + (baseline - low_b) ** 2)
+    return Interval(
+        low=100 * low, high=100 * high, level=level,
+        how="binomial, over test samples; variance over seeds not included",
+    )  # fmt: skip
+
+
+def mean_interval(values: NDArray[np.float64], level: float = LEVEL) -> Interval | None:
+    """The t interval of a mean over seeds."""
+    count = len(values)
+    if count < 2 or not np.isfinite(values).all():
+        return None
+    reach = float(stdtrit(count - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / sqrt(count)
+    mean = float(values.mean())
+    return Interval(low=mean - reach, high=mean + reach, level=level, how=f"t, over {count} seeds")

@@ -1,0 +1,1 @@
+"""One network over time, and verdicts from what other programs recorded."""
