@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from walkback._version import __version__
 
 if TYPE_CHECKING:
+    from walkback.present.text import compare
     from walkback.protocol.baseline import frozen_baseline
     from walkback.protocol.credit import CreditRule, Trace
     from walkback.protocol.diagnose import diagnose
@@ -38,6 +39,7 @@ _HOME = {
     "State": "protocol.records",
     "Trace": "protocol.credit",
     "combine": "protocol.seeds",
+    "compare": "present.text",
     "diagnose": "protocol.diagnose",
     "frozen_baseline": "protocol.baseline",
     "judge": "protocol.judge",
@@ -58,6 +60,7 @@ __all__ = [
     "Trace",
     "__version__",
     "combine",
+    "compare",
     "diagnose",
     "frozen_baseline",
     "judge",

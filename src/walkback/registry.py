@@ -87,3 +87,13 @@ ARCHITECTURES = Registry(
         "student_net": "walkback.zoo.architectures.student_net:student_net",
     },
 )
+
+DATASETS = Registry(
+    "data set",
+    {
+        "cifar10": "walkback.zoo.datasets.cifar10:load",
+        "fashion_mnist": "walkback.zoo.datasets.fashion_mnist:load",
+        "digits": "walkback.zoo.datasets.digits:load",
+        "synthetic_teacher": "walkback.zoo.datasets.synthetic_teacher:load",
+    },
+)

@@ -29,7 +29,9 @@ def diagnose(
     ],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as a page.")] = None,
-    blocks: Annotated[str | None, typer.Option(help="Blocks by dotted name or glob; several with commas.")] = None,
+    blocks: Annotated[
+        str | None, typer.Option(help="Blocks by dotted name or glob; several with commas.")
+    ] = None,
     tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
     require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
     g_norm_floor: GradientFloorOption = None,
@@ -48,7 +50,11 @@ def diagnose(
 
     arguments = call_target(target)
     thresholds = thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp, drift_share_ceiling
+        g_norm_floor,
+        h_norm_explosion_ratio,
+        stability_drift_ceiling,
+        frozen_acc_margin_pp,
+        drift_share_ceiling,
     )
     given = {
         "blocks": blocks.split(",") if blocks else None,
@@ -60,7 +66,9 @@ def diagnose(
     known = inspect.signature(measure).parameters
     for name in arguments:
         if name not in known:
-            raise InputError(f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}")
+            raise InputError(
+                f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}"
+            )
     report = measure(**arguments)
     print_report(report)
     if json_file is not None:

@@ -34,7 +34,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     pass
 
@@ -44,8 +46,7 @@ def run() -> None:
     try:
         status = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("walkback: interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        status = EXIT_INTERRUPTED
     except WalkbackError as error:
         typer.echo(f"walkback: {error}", err=True)
         sys.exit(EXIT_ERROR)
@@ -59,4 +60,6 @@ def run() -> None:
         else:
             traceback.print_exc()
         sys.exit(EXIT_ERROR)
+    if status == EXIT_INTERRUPTED:
+        typer.echo("walkback: interrupted", err=True)
     sys.exit(status if isinstance(status, int) else 0)

@@ -41,7 +41,11 @@ def replay(
     from walkback.watch.replay import replay as judge_files
 
     thresholds = thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp, drift_share_ceiling
+        g_norm_floor,
+        h_norm_explosion_ratio,
+        stability_drift_ceiling,
+        frozen_acc_margin_pp,
+        drift_share_ceiling,
     )
     judged = judge_files(files, thresholds, require_all)
     print_comparison([entry.report for entry in judged], names=[entry.name for entry in judged])

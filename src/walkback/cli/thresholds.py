@@ -15,17 +15,21 @@ GradientFloorOption = Annotated[
     float | None, typer.Option("--g-norm-floor", help="(b) fires below this.", rich_help_panel=PANEL)
 ]
 ExplosionRatioOption = Annotated[
-    float | None, typer.Option("--h-norm-explosion-ratio", help="(a) fires above this.", rich_help_panel=PANEL)
+    float | None,
+    typer.Option("--h-norm-explosion-ratio", help="(a) fires above this.", rich_help_panel=PANEL),
 ]
 DriftCeilingOption = Annotated[
-    float | None, typer.Option("--stability-drift-ceiling", help="(c) fires above this.", rich_help_panel=PANEL)
+    float | None,
+    typer.Option("--stability-drift-ceiling", help="(c) fires above this.", rich_help_panel=PANEL),
 ]
 FrozenMarginOption = Annotated[
     float | None, typer.Option("--frozen-acc-margin-pp", help="(d) fires below this.", rich_help_panel=PANEL)
 ]
 DriftShareOption = Annotated[
     float | None,
-    typer.Option("--drift-share-ceiling", help="Judge (c) by the drift share instead.", rich_help_panel=PANEL),
+    typer.Option(
+        "--drift-share-ceiling", help="Judge (c) by the drift share instead.", rich_help_panel=PANEL
+    ),
 ]
 
 
@@ -39,5 +43,9 @@ def thresholds_from(
     """The thresholds that were given, on top of the published ones; None where none was."""
     from walkback.protocol.thresholds import DiagnosticThresholds
 
-    given = {name: value for name, value in locals().items() if value is not None and name != "DiagnosticThresholds"}
+    given = {
+        name: value
+        for name, value in locals().items()
+        if value is not None and name != "DiagnosticThresholds"
+    }
     return DiagnosticThresholds(**given) if given else None

@@ -37,6 +37,8 @@ class AlignmentMeter:
     @classmethod
     def of(cls, credit: CreditRule | CreditFunction, draws: int = NULL_DRAWS) -> AlignmentMeter:
         """A meter for a method, or for a plain function of (hiddens, logits, targets)."""
+        if draws < 0 or draws == 1:
+            raise CreditError(f"null_draws is {draws}; expected 0 for no null, or 2 and more to have a spread.")
         if isinstance(credit, CreditRule):
             return cls(credit, draws)
         if callable(credit):
@@ -68,7 +70,7 @@ class AlignmentMeter:
         if self.unavailable or not self.cosines:
             return Alignment(unavailable=self.unavailable or "no batch was measured")
         cosines = torch.cat(self.cosines, dim=1)
-        means, medians = cosines.nanmean(dim=1), cosines.nanmedian(dim=1).values
+        means, medians = cosines.nanmean(dim=1), cosines.nanquantile(0.5, dim=1)
         null = self._null(means)
         return Alignment(
             sites=means,
@@ -76,9 +78,14 @@ class AlignmentMeter:
             deep=float(means[1:].mean()),
             orders=aggregation_orders(cosines),
             null=null,
-            no_null="" if null else f"{type(self.rule).__name__} has no random feedback to draw again",
+            no_null="" if null else self._why_no_null(),
             neighbours=self.facts.neighbours(),
         )
+
+    def _why_no_null(self) -> str:
+        if self.draws == 0:
+            return "no fresh draws were asked for"
+        return f"{type(self.rule).__name__} has no random feedback to draw again"
 
     def _null(self, means: Tensor) -> NullAlignment | None:
         if not self.null_sums:
@@ -121,7 +128,7 @@ def aggregation_orders(cosines: Tensor) -> dict[str, float]:
     """One number from (sites, samples) in the valid orders: mean or median over each, all sites or deep."""
     orders = {}
     for scope, chosen in (("all", cosines), ("deep", cosines[1:])):
-        means, medians = chosen.nanmean(dim=1), chosen.nanmedian(dim=1).values
+        means, medians = chosen.nanmean(dim=1), chosen.nanquantile(0.5, dim=1)
         orders[f"{scope}: mean over sites of mean over samples"] = float(means.mean())
         orders[f"{scope}: mean over sites of median over samples"] = float(medians.mean())
         orders[f"{scope}: median over sites of mean over samples"] = float(numerics.median(means))

@@ -40,7 +40,7 @@ def frozen_baseline(
     if seed is not None:
         torch.manual_seed(seed)
     model = make_model()
-    frozen = freeze_blocks(model, batches, blocks)
+    names, frozen = freeze_blocks(model, batches, blocks)
     before = {name: parameter.detach().clone() for name, parameter in frozen.items()}
     result = train_fn(model, **settings)
     _check_still(before, frozen)
@@ -50,19 +50,22 @@ def frozen_baseline(
         samples=score.samples,
         seed=seed,
         config=settings,
-        frozen_blocks=tuple(dict.fromkeys(name.rpartition(".")[0] for name in frozen)),
+        frozen_blocks=names,
     )
 
 
-def freeze_blocks(model: nn.Module, batches: Iterable[Any], blocks: Blocks = None) -> dict[str, nn.Parameter]:
-    """Stop the blocks' parameters from requiring gradients; returns them by name."""
+def freeze_blocks(
+    model: nn.Module, batches: Iterable[Any], blocks: Blocks = None
+) -> tuple[tuple[str, ...], dict[str, nn.Parameter]]:
+    """Stop the blocks' parameters from requiring gradients; the blocks' names, and those parameters by name."""
     plain = underneath(model)
     with untouched(plain):
         first = next(read_batches(batches, plain))
         chain = find_chain(plain, first.first(min(4, first.size)), blocks)
+    names = tuple(dict.fromkeys(chain.blocks))
     named = {
         f"{block}.{name}": parameter
-        for block in dict.fromkeys(chain.blocks)
+        for block in names
         for name, parameter in plain.get_submodule(block).named_parameters()
     }
     inside = set(named.values())
@@ -73,7 +76,7 @@ def freeze_blocks(model: nn.Module, batches: Iterable[Any], blocks: Blocks = Non
         )
     for parameter in inside:
         parameter.requires_grad_(False)
-    return named
+    return names, named
 
 
 def _check_still(before: Mapping[str, torch.Tensor], frozen: Mapping[str, nn.Parameter]) -> None:

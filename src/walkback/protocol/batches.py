@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,11 +30,13 @@ class Batch:
 
     def call(self, model: Callable[..., Any]) -> Tensor:
         """The model's logits for this batch."""
-        if isinstance(self.inputs, Mapping):
-            return logits_of(model(**self.inputs))
-        if isinstance(self.inputs, tuple):
-            return logits_of(model(*self.inputs))
-        return logits_of(model(self.inputs))
+        # Copies: a model may change its input in place, and where the input is h_0 the graph begins at it.
+        inputs = mapped(self.inputs, lambda x: x.detach().clone())
+        if isinstance(inputs, Mapping):
+            return logits_of(model(**inputs))
+        if isinstance(inputs, tuple):
+            return logits_of(model(*inputs))
+        return logits_of(model(inputs))
 
     def tensors(self) -> list[Tensor]:
         """Every tensor that the model is called with."""
@@ -57,7 +60,9 @@ def first_samples(tensor: Tensor, size: int, count: int) -> Tensor:
 
 
 def mapped(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Apply a change to every tensor in nested inputs."""
+    """Apply a change to every tensor in nested inputs; arrays become tensors."""
+    if isinstance(inputs, np.ndarray):
+        inputs = torch.as_tensor(inputs)
     if isinstance(inputs, Tensor):
         return change(inputs)
     if isinstance(inputs, Mapping):
@@ -91,7 +96,12 @@ def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
         raise BatchError(
             f"the targets of batch {index} are {type(targets).__name__}; expected a tensor with one entry per sample."
         ) from None
-    if targets.ndim == 0 or targets.shape[0] == 0:
+    if targets.ndim == 0:
+        raise BatchError(
+            f"batch {index} has a single target and no batch axis; expected batches of samples. For a data set, pass "
+            "torch.utils.data.DataLoader(dataset, batch_size=128)."
+        )
+    if targets.shape[0] == 0:
         raise BatchError(f"batch {index} holds no samples; leave empty batches out.")
     sizes = [int(x.shape[0]) for x in _tensors(inputs) if x.ndim > 0]
     if targets.shape[0] not in sizes and not any(
@@ -106,9 +116,11 @@ def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
 
 def prepare_targets(targets: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
     """Targets on the model's device; class indices of any integer width as int64."""
-    if not targets.is_floating_point() and targets.dtype != torch.bool:
-        targets = targets.long()
-    return prepare(targets) if not targets.is_floating_point() else targets.to(prepare(targets).device)
+    if targets.is_floating_point():
+        moved = targets.to(prepare(targets[:0]).device)
+        # A loss may have to save its targets, which autograd refuses to do with inference tensors.
+        return moved.clone() if moved.is_inference() else moved
+    return prepare(targets if targets.dtype == torch.bool else targets.long())
 
 
 def _split(raw: Any, index: int) -> tuple[Any, Any]:

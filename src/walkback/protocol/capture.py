@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from walkback.errors import BatchError, BlocksError
 from walkback.protocol import numerics
 from walkback.protocol.batches import Batch
+from walkback.protocol.calls import floating_tensors
 from walkback.protocol.credit import Trace
 from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.reduction import TokenReduction
-from walkback.protocol.sites import Chain, Tap, samples_first, stream_tensor
+from walkback.protocol.sites import Chain, Tap, samples_first
 
 REFERENCE_BATCH = 128
 """The published floor is for a loss averaged over this many samples; gradients are reported that way."""
@@ -74,7 +76,12 @@ class Capture:
     @cached_property
     def error_norms(self) -> Tensor:
         """‖∂ℓ(x)/∂logits(x)‖, (B,)."""
-        return numerics.norms(self.trace.error.flatten(1))
+        return numerics.norms(self.trace.error.reshape(self.samples, -1))
+
+    @cached_property
+    def broken_logits(self) -> Tensor:
+        """Samples with a NaN or Inf in their logits, (B,)."""
+        return ~self.trace.logits.reshape(self.samples, -1).isfinite().all(dim=1)
 
     @cached_property
     def grad_vectors(self) -> list[Tensor]:
@@ -87,6 +94,25 @@ def _broken(site: Tensor, site_norms: Tensor) -> Tensor:
     return ~(site_norms.isfinite() if site.ndim != 3 else site.flatten(1).isfinite().all(dim=1))
 
 
+class _Begin(torch.autograd.Function):
+    """Makes a tensor the root of a graph, in place, and hands the gradient that comes back to `take`.
+
+    In place, because a skip that is added outside the block uses the same tensor; as an operation, because
+    a leaf that requires gradients may not be changed in place, and blocks do that.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, stream: Tensor, root: Tensor, take: Callable[[Tensor], None]) -> Tensor:
+        ctx.mark_dirty(stream)
+        ctx.take = take
+        return stream
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, None]:
+        ctx.take(grads[0])
+        return None, grads[0].new_zeros(()), None
+
+
 class SiteReader:
     """Hooks that read the sites of a chain as they pass, and their gradients on the way back."""
 
@@ -94,7 +120,9 @@ class SiteReader:
         self.chain = chain
         self.values: list[Tensor] = []
         self.grads: dict[int, Tensor] = {}
-        self.first: Tensor | None = None
+        self.root: Tensor | torch.autograd.graph.GradientEdge | None = None
+        """What a backward pass has to reach: it lies before h_0, and nothing else does."""
+        self._visits: Counter[tuple[nn.Module, str]] = Counter()
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -109,52 +137,70 @@ class SiteReader:
             for handle in handles:
                 handle.remove()
 
-    def _next_tap(self) -> Tap | None:
+    def _tap_at(self, module: nn.Module, end: str) -> Tap | None:
+        """The next site, if this visit of the module is where it is read."""
+        nth = self._visits[module, end]
+        self._visits[module, end] += 1
         taken = len(self.values)
-        return self.chain.taps[taken] if taken < len(self.chain.taps) else None
+        # Recomputation under activation checkpointing visits again, when every site is taken.
+        tap = self.chain.taps[taken] if taken < len(self.chain.taps) else None
+        return tap if tap is not None and (tap.module, tap.end, tap.nth) == (module, end, nth) else None
 
-    def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tap = self._next_tap()
-        # Recomputation under activation checkpointing calls the hooks again, when every site is taken.
-        if tap is None or tap.module is not module or tap.end != "input":
-            return None
-        if not self.values:
-            return self._start(args, kwargs)
-        self._take(_required(stream_tensor((args, kwargs)), tap))
-        return None
+    def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        tap = self._tap_at(module, "input")
+        if tap is not None:
+            stream = _stream_at((args, kwargs), tap)
+            if self.values:
+                self._take(stream)
+            else:
+                self._start(stream)
 
     def _leaving(self, module: nn.Module, args: Any, output: Any) -> None:
-        tap = self._next_tap()
-        if tap is not None and tap.module is module and tap.end == "output":
-            self._take(_required(stream_tensor(output), tap))
+        tap = self._tap_at(module, "output")
+        if tap is not None:
+            self._take(_stream_at(output, tap))
 
-    def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Cut the graph at h_0: nothing before it is needed."""
-        stream = _required(stream_tensor((args, kwargs)), self.chain.taps[0])
-        self.first = stream.detach().clone().requires_grad_()
-        self.values.append(self.first.detach())
-        # Passing on a copy lets a block that works in place do so without touching what was read.
-        passed = self.first.clone()
-
-        def swap(value: Any) -> Any:
-            if value is stream:
-                return passed
-            if isinstance(value, tuple | list):
-                return type(value)(map(swap, value))
-            return value
-
-        return tuple(map(swap, args)), {name: swap(value) for name, value in kwargs.items()}
+    def _start(self, stream: Tensor) -> None:
+        """Begin the graph at h_0: nothing before it is needed."""
+        self.values.append(stream.detach().clone())
+        self.root = torch.zeros((), device=stream.device, dtype=stream.dtype, requires_grad=True)
+        owner = stream if stream._base is None else stream._base
+        if not isinstance(owner, nn.Parameter) and not stream.requires_grad:
+            try:
+                # No number changes, and activation checkpointing may hold the tensor at its present version.
+                with torch.autograd._unsafe_preserve_version_counter(stream):
+                    _Begin.apply(stream, self.root, self._keeper(0))
+                return
+            except RuntimeError:  # a view that torch lets nobody change in place
+                pass
+        # The edge as it is now, so that a later change in place does not move it.
+        self.root = torch.autograd.graph.get_gradient_edge(stream.requires_grad_())
 
     def _take(self, stream: Tensor) -> None:
         index = len(self.values)
         if not stream.requires_grad:
             raise BlocksError(
-                f"site '{self.chain.taps[index]}' does not depend on the site before it, so no credit can pass between "
-                "them. Pass blocks= with modules that hand the residual stream on."
+                f"site '{self.chain.taps[index]}' does not depend on the site before it, so there is no gradient "
+                "between them. If the stream is detached there on purpose, diagnose a copy of the model that does "
+                "not detach it; else pass blocks= with modules that hand the residual stream on."
             )
         # A copy, and a hook rather than retain_grad: later in-place changes must not reach either.
         self.values.append(stream.detach().clone())
-        stream.register_hook(lambda grad: self.grads.__setitem__(index, grad.detach()))
+        stream.register_hook(self._keeper(index))
+
+    def _keeper(self, index: int) -> Callable[[Tensor], None]:
+        def keep(grad: Tensor) -> None:
+            self.grads[index] = grad.detach()
+
+        return keep
+
+    def pull_back(self, logits: Tensor, upstream: Tensor, keep_graph: bool = False) -> None:
+        """Send a gradient at the logits back to every site that it reaches, and no further."""
+        self.grads.clear()
+        assert self.root is not None
+        (at_root,) = torch.autograd.grad(logits, self.root, upstream, retain_graph=keep_graph, allow_unused=True)
+        if at_root is not None:
+            self.grads.setdefault(0, at_root)
 
     def check_complete(self) -> None:
         """Raise if the forward pass did not visit every site."""
@@ -166,16 +212,43 @@ class SiteReader:
             )
 
 
-def _required(stream: Tensor | None, tap: Tap) -> Tensor:
-    if stream is None:
-        raise BlocksError(f"no floating tensor passes the {tap.end} of {tap.name}; leave it out of blocks=.")
-    return stream
+def _stream_at(value: Any, tap: Tap) -> Tensor:
+    tensors = floating_tensors(value)
+    if tap.position >= len(tensors):
+        raise BlocksError(
+            f"the {tap.end} of {tap.name} holds {len(tensors)} floating tensors in this batch and held more in the "
+            "first; expected the same for every batch."
+        )
+    return tensors[tap.position]
+
+
+Result = TypeVar("Result")
+
+
+def despite_changes_in_place(measure: Callable[[], Result]) -> Result:
+    """Measure; where the network overwrites what a backward pass needs, again with copies of all of that.
+
+    A network that is trained without backpropagation may do so, and still has a gradient.
+    """
+    try:
+        return measure()
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+    with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        return measure()
 
 
 def sites_and_grads(
     call: Callable[[], Tensor], chain: Chain, error_of: Callable[[Tensor], Tensor]
 ) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
     """(h_l, ∂ℓ/∂h_l, logits, ∂ℓ/∂logits) for a model call, samples along the first axis of each."""
+    return despite_changes_in_place(lambda: _sites_and_grads(call, chain, error_of))
+
+
+def _sites_and_grads(
+    call: Callable[[], Tensor], chain: Chain, error_of: Callable[[Tensor], Tensor]
+) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
     reader = SiteReader(chain)
     with reader.attached():
         logits = call()
@@ -186,62 +259,76 @@ def sites_and_grads(
                 "the loss does not reach the blocks: the logits do not depend on the residual stream. Pass blocks= with "
                 "modules that the output is computed from."
             )
-        _backward(reader, logits, error)
+        scale = _backward(reader, logits, error)
     samples = logits.shape[0]
     arranged = [samples_first(h, tap, samples) for h, tap in zip(reader.values, chain.taps, strict=True)]
     grads = [samples_first(reader.grads[i], tap, samples) for i, tap in enumerate(chain.taps)]
+    if scale is not None:
+        grads = [grad.double() / _rows(scale, grad) for grad in grads]
     return arranged, grads, logits.detach(), error
 
 
-def _backward(reader: SiteReader, logits: Tensor, error: Tensor) -> None:
-    """Fill the reader's gradients from the error at the logits."""
-    assert reader.first is not None
-    half = torch.float16 in {logits.dtype, *(value.dtype for value in reader.values)}
-    if half:
-        _backward_scaled(reader, logits, error)
+def _backward(reader: SiteReader, logits: Tensor, error: Tensor) -> Tensor | None:
+    """Fill the reader's gradients from the error at the logits; returns the scale per sample, if one was used."""
+    scale = None
+    rows = error.flatten(1).abs().amax(dim=1) if error.ndim > 1 else error.abs()
+    if torch.float16 in {logits.dtype, *(value.dtype for value in reader.values)}:
+        scale = _backward_in_half(reader, logits, error, _to_about_one(rows))
+    elif bool(((rows > 0) & (rows < TINY_ERROR)).any()):
+        scale = _to_about_one(rows)
+        reader.pull_back(logits, (error * _rows(scale, error)).to(logits.dtype))
     else:
-        _pull_back(reader, logits, error.to(logits.dtype), keep_graph=False)
+        reader.pull_back(logits, error.to(logits.dtype))
     unreached = [i for i in range(len(reader.values)) if i not in reader.grads]
     if unreached:
         raise BlocksError(
             f"the loss does not reach site '{reader.chain.taps[unreached[0]]}'. Pass blocks= with modules that the output "
             "is computed from."
         )
+    return scale
 
 
-def _pull_back(reader: SiteReader, logits: Tensor, upstream: Tensor, keep_graph: bool) -> None:
-    (first,) = torch.autograd.grad(logits, reader.first, upstream, retain_graph=keep_graph, allow_unused=True)
-    if first is not None:
-        reader.grads[0] = first
+TINY_ERROR = 2.0**-40
+"""An error this small leaves too little room above fp32's smallest number for the way back."""
+
+HALF_LARGEST, HALF_SMALLEST, HALF_UPSTREAM = 2.0**13, 2.0**6, 15
+"""Where the largest entry of a scaled fp16 gradient should lie, far from both ends of the range, and the largest
+exponent that the error at the logits itself can have."""
 
 
-HALF_LARGEST, HALF_SMALLEST = 2.0**13, 2.0**6
-"""Where the largest entry of a scaled fp16 gradient should lie: far from both ends of the range."""
+def _to_about_one(rows: Tensor) -> Tensor:
+    """Per sample the power of two that brings its largest error to about 1; 1 where there is none."""
+    scale = torch.exp2(-torch.ceil(rows.log2()))
+    return torch.where(scale.isfinite() & (scale > 0), scale, torch.ones_like(scale))
 
 
-def _backward_scaled(reader: SiteReader, logits: Tensor, error: Tensor) -> None:
-    """Pull an fp16 network's error back scaled per sample by powers of two, then undo the scale in fp64.
+def _backward_in_half(reader: SiteReader, logits: Tensor, error: Tensor, base: Tensor) -> Tensor:
+    """Pull an fp16 network's error back with each sample scaled by a power of two; returns the scale.
 
     Gradients of an fp16 network underflow inside the backward pass, so no care afterwards can save them.
     """
-    rows = error.flatten(1).abs().amax(dim=1)
-    per_sample = torch.where(rows > 0, torch.exp2(-torch.ceil(rows.log2())), torch.ones_like(rows))
-    per_sample = torch.where(per_sample.isfinite(), per_sample, torch.ones_like(per_sample))
-    exponent = 0
-    for _ in range(6):
-        scale = per_sample * 2.0**exponent
-        _pull_back(reader, logits, (error * _rows(scale, error)).to(logits.dtype), keep_graph=True)
-        largest = max((float(g.abs().max()) for g in reader.grads.values()), default=0.0)
-        if not largest < float("inf"):
-            exponent -= 6
-        elif 0 < largest < HALF_SMALLEST and exponent < 15:
-            exponent = min(15, exponent + int(torch.log2(torch.tensor(HALF_LARGEST / largest))))
-        else:
+    exponent, ceiling = torch.zeros_like(base), torch.full_like(base, HALF_UPSTREAM)
+    for _ in range(8):
+        scale = base * torch.exp2(exponent)
+        reader.pull_back(logits, (error * _rows(scale, error)).to(logits.dtype), keep_graph=True)
+        largest = _largest_entries(reader, len(base))
+        overflow = ~largest.isfinite()
+        ceiling = torch.where(overflow, exponent - 3, ceiling)
+        room = torch.log2(HALF_LARGEST / largest).floor()
+        better = torch.where(largest < HALF_SMALLEST, exponent + room, exponent).clamp(max=ceiling)
+        if torch.equal(better, exponent):
             break
-    for index, grad in reader.grads.items():
-        samples_axis = 0 if grad.shape[0] == scale.shape[0] else 1
-        shape = [-1 if axis == samples_axis else 1 for axis in range(grad.ndim)]
-        reader.grads[index] = grad.double() / scale.view(shape)
+        exponent = better
+    return scale
+
+
+def _largest_entries(reader: SiteReader, samples: int) -> Tensor:
+    """The largest entry of each sample's gradient over all sites, (B,)."""
+    largest = [
+        samples_first(grad, reader.chain.taps[i], samples).flatten(1).abs().amax(dim=1).double()
+        for i, grad in reader.grads.items()
+    ]
+    return torch.stack(largest).amax(dim=0) if largest else torch.ones(samples, dtype=torch.float64)
 
 
 def _rows(scale: Tensor, like: Tensor) -> Tensor:
@@ -258,14 +345,16 @@ def capture(
 ) -> Capture:
     """Measure one batch: h_l, g_l, the logits and the error at them."""
     hiddens, grads, logits, error = sites_and_grads(
-        lambda: _checked(batch.call(model), batch), chain, lambda logits: error_at_logits(loss, logits, batch.targets)
+        lambda: _checked(batch.call(model), batch),
+        chain,
+        lambda logits: error_at_logits(loss, logits, batch.targets),
     )
     trace = Trace(batch.inputs, hiddens, logits, batch.targets, error)
     return Capture(trace, grads, reduction, offset)
 
 
 def _checked(logits: Tensor, batch: Batch) -> Tensor:
-    if logits.ndim < 2 or logits.shape[0] != batch.size:
+    if logits.ndim < 1 or logits.shape[0] != batch.size:
         raise BatchError(
             f"the model gave an output of shape {tuple(logits.shape)} for {batch.size} targets; expected one row of "
             "logits per sample."

@@ -13,7 +13,7 @@ from torch import nn
 
 from walkback._version import __version__
 from walkback.errors import BatchError
-from walkback.protocol.alignment import AlignmentMeter
+from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
@@ -45,6 +45,7 @@ def diagnose(
     credit: CreditRule | CreditFunction | None = None,
     *,
     tokens: str | TokenReduction | None = None,
+    null_draws: int = NULL_DRAWS,
     seed: int | None = None,
     require_all: bool = False,
     max_batches: int | None = None,
@@ -66,15 +67,18 @@ def diagnose(
         credit: what the method hands to each site, for alignment: a method, or a function of
             (hiddens, logits, targets) that returns one tensor per site.
         tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`.
+        null_draws: how many fresh draws of the feedback the null of alignment rests on; 0 for no null.
         seed: the seed of the run, for the report and for combining several.
         require_all: make the verdict `incomplete` where a diagnostic was not measured.
         max_batches: measure at most this many batches.
     """
     plain = underneath(model)
-    meter = AlignmentMeter.of(credit) if credit is not None else None
+    meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     with untouched(plain):
-        session = Session(plain, read_batches(eval_batches, plain, max_batches), blocks, loss, reduction, meter)
+        session = Session(
+            plain, read_batches(eval_batches, plain, max_batches), blocks, loss, reduction, meter
+        )
         fields = session.measure()
     fields |= _scores(headline_acc, frozen_baseline_acc)
     if meter is not None:
@@ -112,7 +116,9 @@ class Session:
         check_independent(self.model, chain, look)
         samples, fidelity, shapes = 0, None, None
         for number, batch in enumerate(joined([first], self.batches)):
-            seen = capture(self.model, chain, batch, self.loss, self.reduction or TokenReduction.FLATTEN, samples)
+            seen = capture(
+                self.model, chain, batch, self.loss, self.reduction or TokenReduction.FLATTEN, samples
+            )
             if number == 0:
                 seen = self._with_default_reduction(seen)
                 fidelity = reference_fidelity(self.model, chain, batch, self.loss, seen)
@@ -203,5 +209,7 @@ def _warnings(
         independent = bool(getattr(meter.rule, "independent_feedback", False))
         found += meter.facts.warnings(independent, samples)
     if isinstance(baseline, FrozenBaseline) and None not in (seed, baseline.seed) and seed != baseline.seed:
-        found.append(f"the frozen baseline was trained with seed {baseline.seed}, the run with seed {seed}: not matched.")
+        found.append(
+            f"the frozen baseline was trained with seed {baseline.seed}, the run with seed {seed}: not matched."
+        )
     return found

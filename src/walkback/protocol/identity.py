@@ -60,7 +60,9 @@ class CreditFacts:
         if self.non_finite.any():
             found.append(f"the credit holds NaN or Inf at {_sites(self.non_finite)}.")
         if self.zero.any():
-            found.append(f"the credit is exactly zero for every sample at {_sites(self.zero)}: nothing is taught there.")
+            found.append(
+                f"the credit is exactly zero for every sample at {_sites(self.zero)}: nothing is taught there."
+            )
         dead = self.constant & ~self.zero
         if samples > 1 and dead.any():
             found.append(f"the credit is the same for every sample at {_sites(dead)}: it carries no error.")

@@ -9,7 +9,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from walkback.errors import InputError
 from walkback.protocol.batches import Batch
-from walkback.protocol.capture import SiteReader
+from walkback.protocol.capture import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Chain, samples_first
 
 REMEDY = "Give it running statistics, or measure one sample at a time."
@@ -18,13 +18,17 @@ REMEDY = "Give it running statistics, or measure one sample at a time."
 def check_independent(model: nn.Module, chain: Chain, batch: Batch) -> None:
     """Raise if one sample's logits depend on another sample, by the modules or by the gradient."""
     for name, module in model.named_modules():
-        if isinstance(module, _NormBase) and not isinstance(module, _InstanceNorm) and module.running_mean is None:
+        if (
+            isinstance(module, _NormBase)
+            and not isinstance(module, _InstanceNorm)
+            and module.running_mean is None
+        ):
             raise InputError(
                 f"{name or 'the model'} is a {type(module).__name__} without running statistics: in eval mode each sample's "
                 f"output depends on the others in its batch, so per-sample gradients mean nothing. {REMEDY}"
             )
     if batch.size > 1:
-        leak = _leak_between_samples(model, chain, batch)
+        leak = despite_changes_in_place(lambda: _leak_between_samples(model, chain, batch))
         if leak is not None:
             raise InputError(
                 f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), so "
@@ -33,17 +37,20 @@ def check_independent(model: nn.Module, chain: Chain, batch: Batch) -> None:
 
 
 def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch) -> float | None:
-    """The largest gradient that the first sample's logits send to another sample's h_0, if any."""
+    """The largest gradient that the last sample's logits send to another sample's h_0, if any.
+
+    The last, because under a causal mask over the wrong axis the first depends on itself alone.
+    """
     reader = SiteReader(chain)
     with reader.attached():
         logits = batch.call(model)
-    if reader.first is None or not logits.requires_grad:
-        return None  # the measuring pass says what is wrong, in its own words
-    pick = torch.zeros_like(logits)
-    pick[0] = 1
-    (grad,) = torch.autograd.grad(logits, reader.first, pick, allow_unused=True)
-    if grad is None:
+        if not reader.values or not logits.requires_grad or logits.shape[:1] != (batch.size,):
+            return None  # the measuring pass says what is wrong, in its own words
+        pick = torch.zeros_like(logits)
+        pick[-1] = 1
+        reader.pull_back(logits, pick)
+    if 0 not in reader.grads:
         return None
-    others: Tensor = samples_first(grad, chain.taps[0], batch.size)[1:]
+    others: Tensor = samples_first(reader.grads[0], chain.taps[0], batch.size)[:-1]
     largest = float(torch.nan_to_num(others.float()).abs().max())
     return largest if largest > 0 else None

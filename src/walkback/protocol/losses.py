@@ -23,8 +23,11 @@ def cross_entropy_error(logits: Tensor, targets: Tensor) -> Tensor:
     A sequence's loss is the mean over its scored tokens.
     """
     _check_classes(logits, targets)
+    targets = targets.long()
     error = F.softmax(logits, dim=-1)
-    error.scatter_add_(-1, targets.clamp(min=0).unsqueeze(-1), error.new_tensor(-1.0).expand(*targets.shape, 1))
+    error.scatter_add_(
+        -1, targets.clamp(min=0).unsqueeze(-1), error.new_tensor(-1.0).expand(*targets.shape, 1)
+    )
     if logits.ndim == 3:
         scored = targets != IGNORED
         error = error * (scored / scored.sum(dim=1, keepdim=True).clamp(min=1)).unsqueeze(-1)
@@ -54,13 +57,18 @@ def error_at_logits(loss: Loss | None, logits: Tensor, targets: Tensor) -> Tenso
     """
     if loss is None:
         return cross_entropy_error(logits.detach().double(), targets)
+    if not callable(loss):
+        raise InputError(
+            f"loss= is a {type(loss).__name__}; expected a function of (logits, targets) that gives one loss per sample."
+        )
     at = logits.detach()
     at = (at.float() if at.dtype in (torch.float16, torch.bfloat16) else at.clone()).requires_grad_()
     values = loss(at, targets)
     _check_per_sample(values, logits)
-    if not values.requires_grad:
+    (error,) = torch.autograd.grad(values.sum(), at, allow_unused=True) if values.requires_grad else (None,)
+    if error is None:
         raise InputError("loss= gave a value that does not depend on the logits; expected a differentiable loss.")
-    return torch.autograd.grad(values.sum(), at)[0].double()
+    return error.double()
 
 
 def _check_per_sample(values: object, logits: Tensor) -> None:

@@ -68,7 +68,9 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a folder that exists.") from None
+        raise InputError(
+            f"cannot write {target}: {error.strerror}. Give a path in a folder that exists."
+        ) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

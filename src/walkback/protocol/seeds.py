@@ -57,7 +57,9 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         raise InputError("combine got no reports; expected one per seed.")
     names = {report.method_name for report in reports}
     if len(names) > 1:
-        raise InputError(f"combine got reports of several methods ({', '.join(sorted(names))}); combine each by itself.")
+        raise InputError(
+            f"combine got reports of several methods ({', '.join(sorted(names))}); combine each by itself."
+        )
     kinds = [kind_of(report.verdict) for report in reports]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
     return SeedSummary(
@@ -97,7 +99,9 @@ def _agreement(states: Sequence[object]) -> Agreement:
 def _overall(kinds: Sequence[str]) -> str:
     if len(set(kinds)) == 1:
         return kinds[0]
-    counted = sorted({kind: kinds.count(kind) for kind in kinds}.items(), key=lambda item: item[0] == TRUSTWORTHY)
+    counted = sorted(
+        {kind: kinds.count(kind) for kind in kinds}.items(), key=lambda item: item[0] == TRUSTWORTHY
+    )
     return "mixed: " + ", ".join(f"{kind} {count} of {len(kinds)}" for kind, count in counted)
 
 

@@ -4,34 +4,40 @@ A network is watched during one small forward pass. Modules of one type and one 
 a tensor on from each to the next are a chain of blocks. Where each block's output is the next one's input,
 the sites are the first block's input and every block's output. Where something happens in between (an
 activation function, a skip added outside the block), the sites are the blocks' inputs and the input of
-whatever comes after the last.
+whatever comes after the last; where a skip goes around a block's input, as in h + f(norm(h)), the input of
+the module before it through which all of the stream passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from walkback.errors import BatchError, BlocksError
 from walkback.protocol.batches import Batch
-from walkback.registry import did_you_mean
+from walkback.protocol.block_names import Blocks, given_modules, pattern_of, plain_modules
+from walkback.protocol.calls import Call, Wire, ancestors, leads_to, same_memory, watch_forward
 
-Blocks = str | nn.Module | Sequence[str] | Sequence[nn.Module] | None
+Run = list[Call]
 
 
 @dataclass(frozen=True)
 class Tap:
-    """Where one site is read: the input or the output of a module."""
+    """Where one site is read: at the input or the output of one call of a module."""
 
     name: str
     module: nn.Module
     end: Literal["input", "output"]
+    nth: int = 0
+    """How often the module is called before."""
+    position: int = 0
+    """Which of the floating tensors there."""
+    samples_axis: int = 0
+    """1 in a network that puts the sequence first."""
 
     def __str__(self) -> str:
         return self.name if self.end == "output" else f"input of {self.name}"
@@ -43,240 +49,217 @@ class Chain:
 
     blocks: tuple[str, ...]
     taps: tuple[Tap, ...]
-
-    @property
-    def pattern(self) -> str:
-        """The blocks as one `blocks=` argument: a glob where one fits."""
-        return _glob(self.blocks)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a module during the watched forward pass."""
-
-    name: str
-    module: nn.Module
-    order: int
-    read: Tensor
-    written: Tensor
-
-    @property
-    def depth(self) -> int:
-        return self.name.count(".")
+    pattern: str
+    """The blocks as one `blocks=` argument: a glob where one fits."""
 
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
     """The chain of blocks: the named ones, or the longest that the structure shows."""
+    chosen = given_modules(model, blocks) if blocks is not None else None
     calls, logits = watch_forward(model, batch)
-    if blocks is not None:
-        chosen = given_modules(model, blocks)
-        return _chain([c for c in calls if c.module in chosen], calls, sorted(chosen.values()))
-    candidates = _candidates(calls, batch, logits)
+    names = plain_modules(model)
+    if chosen is not None:
+        run = [call for call in calls if call.module in chosen]
+        _check_all_called(run, list(chosen.values()))
+    else:
+        run = _found(model, calls, logits)
+    taps = _taps(run, calls, logits, batch.size)
+    blocks_in_order = tuple(call.name for call in run)
+    return Chain(blocks_in_order, taps, pattern_of(blocks_in_order, names))
+
+
+def _check_all_called(run: Run, expected: Sequence[str]) -> None:
+    called = {call.name for call in run}
+    missing = [name for name in expected if name not in called]
+    if missing:
+        raise BlocksError(
+            f"the forward pass never calls {', '.join(missing)} with a floating tensor; expected blocks that the residual "
+            "stream passes through. Leave them out of blocks=."
+        )
+
+
+def _found(model: nn.Module, calls: Sequence[Call], logits: Wire) -> Run:
+    candidates = _candidates(calls, logits)
     if not candidates:
         raise BlocksError(
-            f"no chain of blocks was found in {type(model).__name__}: no two modules of one type hand a tensor on. "
-            "Pass blocks=, e.g. blocks='layers.*' or a list of modules."
+            f"no chain of blocks was found in {type(model).__name__}: between what embeds the input and what writes the "
+            "output, no modules of one type hand a tensor on. Pass blocks=, e.g. blocks='layers.*' or a list of modules."
         )
-    return _chain(_longest(candidates), calls, [])
-
-
-@torch.enable_grad()
-def watch_forward(model: nn.Module, batch: Batch) -> tuple[list[Call], Tensor]:
-    """Every module call of one forward pass, in the order of entry, and the logits."""
-    calls: list[Call] = []
-    with _graph_from_parameters(model), _watching(model, calls):
-        logits = batch.call(model)
-    return sorted(calls, key=lambda call: call.order), logits
-
-
-@contextmanager
-def _graph_from_parameters(model: nn.Module) -> Iterator[None]:
-    """Let the graph show what is computed from what, for as long as the pass is watched."""
-    wanted = [(p, p.requires_grad) for p in model.parameters() if p.is_floating_point()]
-    for parameter, _ in wanted:
-        parameter.requires_grad_(True)
-    try:
-        yield
-    finally:
-        for parameter, requires_grad in wanted:
-            parameter.requires_grad_(requires_grad)
-
-
-@contextmanager
-def _watching(model: nn.Module, calls: list[Call]) -> Iterator[None]:
-    entered: dict[nn.Module, list[tuple[int, Tensor | None]]] = {}
-    clock = iter(range(10**9))
-
-    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        entered.setdefault(module, []).append((next(clock), stream_tensor((args, kwargs))))
-
-    def leave(name: str, module: nn.Module, output: Any) -> None:
-        order, read = entered[module].pop()
-        written = stream_tensor(output)
-        if read is not None and written is not None:
-            calls.append(Call(name, module, order, read, written))
-
-    handles = []
-    try:
-        for name, module in model.named_modules():
-            if name and any(True for _ in module.parameters()):
-                handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-                handles.append(
-                    module.register_forward_hook(lambda m, _args, out, name=name: leave(name, m, out))
-                )
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def stream_tensor(value: Any) -> Tensor | None:
-    """The first floating tensor in what a block takes or returns."""
-    if isinstance(value, Tensor):
-        return value if value.is_floating_point() else None
-    if isinstance(value, Mapping):
-        return stream_tensor(tuple(value.values()))
-    if isinstance(value, tuple | list):
-        return next((t for t in map(stream_tensor, value) if t is not None), None)
-    return None
-
-
-def _candidates(calls: Sequence[Call], batch: Batch, logits: Tensor) -> list[list[Call]]:
-    """Maximal chains: handed on directly, or, where there are none, through other operations."""
-    families: dict[tuple[type, int], list[Call]] = {}
-    for call in calls:
-        families.setdefault((type(call.module), call.depth), []).append(call)
-    for linked in (_same_tensor, _computed_from):
-        chains = [run for family in families.values() for run in _runs(family, linked)]
-        trimmed = [_without_stem_and_head(run, batch, logits) for run in chains if len(run) > 1]
-        found = [run for run in trimmed if run]
-        if found:
-            return found
-    return []
-
-
-def _runs(family: Sequence[Call], linked: Any) -> Iterator[list[Call]]:
-    run = [family[0]]
-    for call in family[1:]:
-        if linked(run[-1].written, call.read):
-            run.append(call)
-        else:
-            yield run
-            run = [call]
-    yield run
-
-
-def _same_tensor(written: Tensor, read: Tensor) -> bool:
-    return written is read or (written.shape == read.shape and written.data_ptr() == read.data_ptr())
-
-
-def _computed_from(written: Tensor, read: Tensor) -> bool:
-    """Whether `read` was computed from `written`, by the autograd graph."""
-    goal = written.grad_fn
-    seen, frontier = set(), [read.grad_fn]
-    while frontier and goal is not None:
-        node = frontier.pop()
-        if node is goal:
-            return True
-        if node is not None and node not in seen:
-            seen.add(node)
-            frontier.extend(parent for parent, _ in node.next_functions)
-    return False
-
-
-def _without_stem_and_head(run: list[Call], batch: Batch, logits: Tensor) -> list[Call]:
-    """Leave out a first module that embeds the raw input and a last one that writes the logits."""
-    raw = {x.data_ptr() for x in batch.tensors()}
-    if run[0].read.data_ptr() in raw and run[0].read.shape != run[0].written.shape:
-        run = run[1:]
-    return run[:-1] if run and _same_tensor(run[-1].written, logits) else run
-
-
-def _longest(candidates: list[list[Call]]) -> list[Call]:
-    """The chain with the most blocks; of nested ones as long, the outer; else the choice is the caller's."""
-    longest = max(len(run) for run in candidates)
-    best = [run for run in candidates if len(run) == longest]
-    outer = [run for run in best if not any(_inside(run, other) for other in best if other is not run)]
-    if len(outer) > 1:
-        listed = "; ".join(f"blocks={_glob([c.name for c in run])!r} ({len(run)} blocks)" for run in outer)
+    best = _outermost(candidates)
+    if len(best) > 1:
+        names = plain_modules(model)
+        listed = "; ".join(
+            f"blocks={pattern_of([c.name for c in run], names)!r} ({len(run)} blocks)" for run in best
+        )
         raise BlocksError(f"several chains of blocks are as long as each other. Pass one of: {listed}.")
-    return outer[0]
+    return best[0]
 
 
-def _inside(run: list[Call], other: list[Call]) -> bool:
+def _candidates(calls: Sequence[Call], logits: Wire) -> list[Run]:
+    """The longest chains: handed on directly, or, where there are none, through other operations."""
+    families: dict[object, Run] = {}
+    for call in calls:
+        if call.has_matrix:
+            families.setdefault(call.family, []).append(call)
+
+    def trimmed(runs: Sequence[Run]) -> list[Run]:
+        return [ends for run in runs if len(run) > 1 and (ends := _without_stem_and_head(run, calls, logits))]
+
+    direct: list[tuple[int, Run]] = []
+    for family in families.values():
+        for group in _joined(_runs(family, lambda a, b: a.written.same_as(b.read))):
+            stretches = trimmed([run for run in group if len(run) > 1])
+            whole = trimmed([[call for run in group for call in run]])
+            direct += [(max(map(len, stretches)), run) for run in whole if stretches]
+    longest = max((length for length, _ in direct), default=0)
+    if longest > 1:
+        return [run for length, run in direct if length == longest]
+    through = trimmed([run for family in families.values() for run in _runs(family, leads_to)])
+    outer = [run for run in through if not any(_inside(run, other) for other in through if len(other) > 1)]
+    found = [run for run in outer if len(run) > 1] or [run for _, run in direct] or outer
+    return [run for run in found if len(run) == max(map(len, found))]
+
+
+def _runs(family: Sequence[Call], linked: Callable[[Call, Call], bool]) -> list[Run]:
+    """Split calls in their order into runs, each call linked to the one before it; runs may interleave."""
+    runs: list[Run] = []
+    for call in family:
+        run = next((run for run in reversed(runs) if linked(run[-1], call)), None)
+        if run is None:
+            runs.append([call])
+        else:
+            run.append(call)
+    return runs
+
+
+def _joined(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that follow one another on one stream, such as stages with something in between, side by side."""
+    if all(len(run) == 1 for run in runs):
+        return []
+    groups: list[list[Run]] = []
+    for run in runs:
+        if groups and leads_to(groups[-1][-1][-1], run[0]):
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+    return groups
+
+
+def _without_stem_and_head(run: Run, calls: Sequence[Call], logits: Wire) -> Run:
+    """Leave out a first module that embeds the raw input, and a last one that writes the logits."""
+    first, last = run[0], run[-1]
+    if first.read.node is None and first.read.tensor.shape != first.written.tensor.shape:
+        run = run[1:]
+    if same_memory(last.written.tensor, logits.tensor) or not any(
+        call.has_weights for call in calls if call.entered > last.left and leads_to(last, call)
+    ):
+        run = run[:-1]
+    return run
+
+
+def _outermost(best: list[Run]) -> list[Run]:
+    """Of chains as long as each other: not those inside another, nor the later of two on one stream."""
+    outer = [run for run in best if not any(_inside(run, other) for other in best if other is not run)]
+    return [run for run in outer if not any(_takes_turns(other, run) for other in outer if other is not run)]
+
+
+def _inside(run: Run, other: Run) -> bool:
     return any(run[0].name.startswith(call.name + ".") for call in other)
 
 
-def _chain(run: list[Call], calls: Sequence[Call], expected: Sequence[str]) -> Chain:
-    missing = [name for name in expected if name not in {call.name for call in run}]
-    if missing or not run:
-        raise BlocksError(
-            f"the forward pass never calls {', '.join(missing) or 'the blocks'} with a floating tensor; expected "
-            "blocks that the residual stream passes through. Leave them out of blocks=."
-        )
-    names = tuple(call.name for call in run)
-    if all(_same_tensor(a.written, b.read) for a, b in zip(run, run[1:], strict=False)):
-        outputs = [Tap(call.name, call.module, "output") for call in run]
-        return Chain(names, (Tap(run[0].name, run[0].module, "input"), *outputs))
-    after = _closing(run[-1], calls)
-    return Chain(names, tuple(Tap(call.name, call.module, "input") for call in [*run, after]))
+def _takes_turns(first: Run, second: Run) -> bool:
+    """Whether the two alternate on one stream, as attention and feed-forward modules do; `first` begins."""
+    if len(first) < 2 or not first[0].left < second[0].entered < first[1].entered:
+        return False
+    return leads_to(first[0], second[0]) and leads_to(second[0], first[1])
 
 
-def _closing(last: Call, calls: Sequence[Call]) -> Call:
-    """The first module after the last block that reads what the stream became."""
-    for call in calls:
-        later = call.order > last.order and not call.name.startswith(last.name + ".")
-        if later and _computed_from(last.written, call.read):
-            return call
-    raise BlocksError(
-        f"nothing with parameters reads the stream after {last.name}, so its end cannot be placed. Pass blocks= with "
-        "modules whose outputs are the residual stream."
+def _taps(run: Run, calls: Sequence[Call], logits: Wire, samples: int) -> tuple[Tap, ...]:
+    if all(a.written.same_as(b.read) for a, b in pairwise(run)):
+        outputs = [_tap(call, "output", samples) for call in run]
+        return (_tap(run[0], "input", samples), *outputs)
+    return tuple(_tap(call, "input", samples) for call in _entrances(run, calls, logits))
+
+
+def _tap(call: Call, end: Literal["input", "output"], samples: int) -> Tap:
+    wire = call.read if end == "input" else call.written
+    axis = _samples_axis(wire.tensor, call.module, samples)
+    return Tap(call.name, call.module, end, call.nth, wire.position, axis)
+
+
+def _entrances(run: Run, calls: Sequence[Call], logits: Wire) -> Run:
+    """The calls whose inputs are the sites, where blocks do not hand their output on as it is."""
+    entrances = [_entrance(before, block, run[0], calls, logits) for before, block in pairwise(run)]
+    first = run[0]
+    if entrances and entrances[0] is not run[1]:
+        alike = [c for c in calls if c.left < first.entered and c.family == entrances[0].family]
+        first = alike[-1] if alike else first
+    between = {
+        call.family
+        for before, entrance in zip(run, entrances, strict=False)
+        for call in _outer_calls(calls, before.left, entrance.entered)
+    }
+    return [first, *entrances, _closing(run, calls, between, logits)]
+
+
+def _entrance(before: Call, block: Call, source: Call, calls: Sequence[Call], logits: Wire) -> Call:
+    """The block itself, or, where a skip goes around its input, the last module before it that sees the whole stream."""
+    if _all_passes(block, source, logits):
+        return block
+    earlier = [call for call in calls if before.left < call.entered < block.entered]
+    return next(
+        (call for call in reversed(earlier) if leads_to(before, call) and _all_passes(call, source, logits)),
+        block,
     )
 
 
-def given_modules(model: nn.Module, blocks: Blocks) -> dict[nn.Module, str]:
-    """The modules that a `blocks=` argument names, with their dotted names."""
-    names = {module: name for name, module in model.named_modules() if name}
-    if isinstance(blocks, nn.ModuleList | nn.Sequential):
-        blocks = list(blocks)
-    items = [blocks] if isinstance(blocks, str | nn.Module) else list(blocks or [])
-    chosen: dict[nn.Module, str] = {}
-    for item in items:
-        found = _named(item, names) if isinstance(item, str) else {item: names.get(item, "")}
-        if not found or "" in found.values():
-            what = repr(item) if isinstance(item, str) else f"the {type(item).__name__} given"
-            near = did_you_mean(item, names.values()) if isinstance(item, str) and len(names) < 40 else ""
-            raise BlocksError(f"blocks={what} matches no module of {type(model).__name__}. {near}".strip())
-        chosen |= found
-    if not chosen:
-        raise BlocksError("blocks= is empty; name at least one block, or leave it out to have them found.")
-    return chosen
+def _all_passes(call: Call, source: Call, logits: Wire) -> bool:
+    """Whether the logits depend on the source through what this call read, and in no other way."""
+    return source.written.node not in ancestors(logits.node, without=call.read.node)
 
 
-def _named(pattern: str, names: Mapping[nn.Module, str]) -> dict[nn.Module, str]:
-    """Modules whose dotted name matches component by component, so that `layer.*` stops at the layers."""
-    parts = pattern.split(".")
-
-    def matches(name: str) -> bool:
-        pieces = name.split(".")
-        return len(pieces) == len(parts) and all(map(fnmatchcase, pieces, parts))
-
-    return {module: name for module, name in names.items() if matches(name)}
+def _outer_calls(calls: Sequence[Call], after: int, until: int) -> Run:
+    """The calls that begin and end in a stretch of time, without those inside others of them."""
+    within = [call for call in calls if after < call.entered and call.left < until]
+    return [c for c in within if not any(o.entered < c.entered and c.left < o.left for o in within)]
 
 
-def _glob(names: Iterable[str]) -> str:
-    split = [name.split(".") for name in dict.fromkeys(names)]
-    if len({len(parts) for parts in split}) > 1:
-        return ",".join(".".join(parts) for parts in split)
-    return ".".join(parts[0] if len(set(parts)) == 1 else "*" for parts in zip(*split, strict=True))
+def _closing(run: Run, calls: Sequence[Call], between: set[tuple[str, str, int]], logits: Wire) -> Call:
+    """The first call after the last block that reads what the stream became, past what stands between blocks too."""
+    last = run[-1]
+    later = [call for call in calls if call.entered > last.left and leads_to(last, call)]
+    for call in later:
+        if (
+            call.family not in between
+            and not _within_any(call, later, between)
+            and _all_passes(call, run[0], logits)
+        ):
+            return call
+    closing = next((call for call in later if call.has_weights), None)
+    if closing is None:
+        raise BlocksError(
+            f"nothing with parameters reads the stream after {last.name}, so its end cannot be placed. Pass blocks= with "
+            "modules whose outputs are the residual stream."
+        )
+    return closing
+
+
+def _within_any(call: Call, later: Sequence[Call], families: set[tuple[str, str, int]]) -> bool:
+    return any(o.family in families and o.entered < call.entered and call.left < o.left for o in later)
+
+
+def _samples_axis(tensor: Tensor, module: nn.Module, samples: int) -> int:
+    """0, or 1 for the (T, B, d) of a sequence-first module."""
+    if tensor.ndim == 3 and tensor.shape[1] == samples:
+        sequence_first = any(getattr(m, "batch_first", True) is False for m in module.modules())
+        return 1 if sequence_first or tensor.shape[0] != samples else 0
+    return 0
 
 
 def samples_first(tensor: Tensor, tap: Tap, samples: int) -> Tensor:
     """A site with its samples along the first axis: (T, B, d) of a sequence-first module is turned."""
-    if tensor.ndim == 3 and tensor.shape[1] == samples:
-        sequence_first = any(getattr(m, "batch_first", True) is False for m in tap.module.modules())
-        if sequence_first or tensor.shape[0] != samples:
-            tensor = tensor.transpose(0, 1)
+    if tensor.ndim == 3 and tap.samples_axis == 1:
+        tensor = tensor.transpose(0, 1)
     if tensor.ndim < 2 or tensor.shape[0] != samples:
         raise BatchError(
             f"site '{tap}' has the shape {tuple(tensor.shape)} for a batch of {samples} samples; expected one row per "

@@ -45,9 +45,7 @@ def median_intervals(values: NDArray[np.float64], level: float = LEVEL) -> tuple
         return None
     ordered = np.sort(values, axis=1)
     how = f"order statistics, simultaneous over {sites} sites"
-    return tuple(
-        Interval(low=row[ranks[0]], high=row[ranks[1]], level=level, how=how) for row in ordered
-    )
+    return tuple(Interval(low=row[ranks[0]], high=row[ranks[1]], level=level, how=how) for row in ordered)
 
 
 def jackknife_interval(
@@ -66,7 +64,9 @@ def jackknife_interval(
     centre = groups * estimate - np.sum((1 - 1 / share) * left_out)
     variance = np.mean((pseudo - centre) ** 2 / (share - 1))
     reach = float(stdtrit(groups - 1, (1 + level) / 2)) * sqrt(float(variance))
-    return Interval(low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups")
+    return Interval(
+        low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups"
+    )
 
 
 def wilson(score: float, samples: int, level: float = LEVEL) -> tuple[float, float]:

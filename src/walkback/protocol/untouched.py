@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -22,71 +23,136 @@ def underneath(model: nn.Module) -> nn.Module:
     Hooks that are added to a compiled module do not run, so the module underneath is measured.
     """
     if not isinstance(model, nn.Module):
+        raise InputError(f"model is {_what(model)}; expected a torch.nn.Module. {_remedy(model)}")
+    while isinstance(inner := getattr(model, _wraps(model), None), nn.Module):
+        model = inner
+    if any(_is_sharded(type(module)) for module in model.modules()):
         raise InputError(
-            f"model is {_article(type(model).__name__)}; expected a torch.nn.Module. For numbers measured elsewhere, "
-            "build walkback.Measurements and call walkback.judge."
+            "the model is sharded with FSDP: no process holds a whole layer, so its sites cannot be read. "
+            "Gather it first (a full state_dict loaded into a plain copy) and diagnose that."
         )
-    while True:
-        if any("FullyShardedDataParallel" in c.__name__ or c.__name__ == "FSDPModule" for c in type(model).__mro__):
-            raise InputError(
-                "the model is sharded with FSDP: no process holds a whole layer, so its sites cannot be read. "
-                "Gather it first (a full state_dict loaded into a plain copy) and diagnose that."
-            )
-        if hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            model = model.module
-        else:
-            return model
+    return model
+
+
+def _wraps(model: nn.Module) -> str:
+    """The attribute under which a wrapper keeps the model, or one that nothing has."""
+    if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return "module"
+    return "_orig_mod"
+
+
+def _is_sharded(kind: type) -> bool:
+    return any("FullyShardedDataParallel" in c.__name__ or c.__name__ == "FSDPModule" for c in kind.__mro__)
+
+
+def _what(model: object) -> str:
+    if isinstance(model, type):
+        return f"the class {model.__name__}"
+    name = type(model).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _remedy(model: object) -> str:
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        return f"Build it first: {model.__name__}(…)."
+    return "For numbers measured elsewhere, build walkback.Measurements and call walkback.judge."
 
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode, no parameter gradients, eager execution; undone on the way out, also after an exception."""
-    modes = [(module, module.training) for module in model.modules()]
-    compiled = [(m, m.__dict__["_compiled_call_impl"]) for m, _ in modes if m.__dict__.get("_compiled_call_impl")]
-    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    buffers = [(buffer, buffer.detach().clone(), buffer._version) for buffer in model.buffers()]
     with ExitStack() as stack:
         stack.enter_context(_random_states_kept())
-        stack.callback(_restore, modes, compiled, wanted, buffers)
+        stack.callback(_Before(model).restore)
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         if "torch._dynamo" in sys.modules:
             # Nothing can be compiled before the compiler is imported, and importing it takes seconds.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(_reentrant_checkpoints_made_plain())
-        model.eval()
-        for module, _ in compiled:
-            module._compiled_call_impl = None
-        for parameter, _ in wanted:
-            # Activation gradients alone are needed, and a parameter's gradient costs as much again.
-            parameter.requires_grad_(False)
+        stack.enter_context(_fused_attention_off())
+        _make_measurable(model)
         yield
 
 
-def _restore(
-    modes: list[tuple[nn.Module, bool]],
-    compiled: list[tuple[nn.Module, Any]],
-    wanted: list[tuple[nn.Parameter, bool]],
-    buffers: list[tuple[torch.Tensor, torch.Tensor, int]],
-) -> None:
-    for module, training in modes:
-        module.training = training
-    for module, implementation in compiled:
-        module._compiled_call_impl = implementation
-    for parameter, requires_grad in wanted:
-        parameter.requires_grad_(requires_grad)
-    with torch.no_grad():
-        for buffer, value, version in buffers:
-            if buffer._version != version:
-                buffer.copy_(value)
+def _make_measurable(model: nn.Module) -> None:
+    for module in model.modules():
+        # Not model.eval(): an override of it may do more, such as merging weights, that nothing here could undo.
+        module.training = False
+        if module.__dict__.get("_compiled_call_impl"):
+            module._compiled_call_impl = None
+        # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
+        for name in BACKWARD_HOOKS:
+            setattr(module, name, OrderedDict())
+    for parameter in model.parameters():
+        # Activation gradients alone are needed, and a parameter's gradient costs as much again.
+        parameter.requires_grad_(False)
+
+
+BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+
+
+class _Before:
+    """What a model was like, to be put back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        kept = ("training", "_compiled_call_impl", *BACKWARD_HOOKS)
+        self.attributes = [
+            (module, name, module.__dict__[name])
+            for module in model.modules()
+            for name in kept
+            if name in module.__dict__
+        ]
+        self.wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+        self.slots = [(module, dict(module._buffers)) for module in model.modules() if module._buffers]
+        self.values = [(buffer, buffer.detach().clone(), _version(buffer)) for buffer in _written_by_forward(model)]
+
+    def restore(self) -> None:
+        """Put everything back. What did not change is not written to."""
+        for module, name, value in self.attributes:
+            setattr(module, name, value)
+        for parameter, requires_grad in self.wanted:
+            parameter.requires_grad_(requires_grad)
+        for module, buffers in self.slots:
+            for name, buffer in buffers.items():
+                if module._buffers.get(name) is not buffer:
+                    module._buffers[name] = buffer
+        with torch.no_grad():
+            for tensor, value, version in self.values:
+                # A write through .data leaves the version as it was.
+                if _version(tensor) != version or not torch.equal(tensor, value):
+                    tensor.copy_(value)
+
+
+def _written_by_forward(model: nn.Module) -> Iterator[torch.Tensor]:
+    """What a forward pass may write to: buffers, and the weights that an embedding renormalises as it reads."""
+    yield from model.buffers()
+    for module in model.modules():
+        if getattr(module, "max_norm", None) is not None and isinstance(module, nn.Embedding | nn.EmbeddingBag):
+            yield module.weight
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+@contextmanager
+def _fused_attention_off() -> Iterator[None]:
+    """Keep nn.TransformerEncoder from taking its inference path, which packs a padded batch into other shapes."""
+    was = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was)
 
 
 @contextmanager
 def _random_states_kept() -> Iterator[None]:
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    cuda = (
+        torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    )
     try:
         yield
     finally:
@@ -119,6 +185,3 @@ def _reentrant_checkpoints_made_plain() -> Iterator[None]:
     finally:
         checkpointing.CheckpointFunction = original  # type: ignore[misc]
 
-
-def _article(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

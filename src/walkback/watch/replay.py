@@ -43,7 +43,10 @@ def replay(
         data = read_json(path)
         for name, recorded, known in _networks(data, Path(path)):
             report = judge(
-                known, thresholds, require_all=require_all, **{k: recorded[k] for k in _ABOUT if recorded.get(k)}
+                known,
+                thresholds,
+                require_all=require_all,
+                **{k: recorded[k] for k in _ABOUT if recorded.get(k)},
             )
             found.append(
                 Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
@@ -101,7 +104,11 @@ def _audit(data: dict[str, Any], path: Path) -> Iterator[Network]:
                 yield key or name, about, measured
         else:
             about, measured = _published(entry, f"{path}, report {key or number}")
-            yield key or _name(about.get("method_name", ""), about.get("seed")) or str(number), about, measured
+            yield (
+                key or _name(about.get("method_name", ""), about.get("seed")) or str(number),
+                about,
+                measured,
+            )
 
 
 _PUBLISHED_FIELDS = (
@@ -113,13 +120,19 @@ _PUBLISHED_FIELDS = (
 def _published(entry: Any, where: str) -> tuple[dict[str, Any], Measurements]:
     """A report of the published audit: the same names, without a schema version."""
     if not isinstance(entry, dict) or not any(field in entry for field in _PUBLISHED_FIELDS):
-        raise RecordError(f"{where} holds no measurements; expected fields such as {', '.join(_PUBLISHED_FIELDS[:2])}.")
+        raise RecordError(
+            f"{where} holds no measurements; expected fields such as {', '.join(_PUBLISHED_FIELDS[:2])}."
+        )
     return entry, _measurements({field: entry.get(field) for field in _PUBLISHED_FIELDS}, where)
 
 
 def _rows(data: list[dict[str, Any]], path: Path) -> Iterator[Network]:
     for number, row in enumerate(data):
-        fields = {"residual_norms": row["h_norms"], "bp_grad_norms": row.get("g_norms"), "headline_acc": row.get("acc")}
+        fields = {
+            "residual_norms": row["h_norms"],
+            "bp_grad_norms": row.get("g_norms"),
+            "headline_acc": row.get("acc"),
+        }
         about = {"method_name": row.get("method", ""), "seed": row.get("seed"), "verdict": row.get("verdict")}
         name = _name(about["method_name"], about["seed"]) or str(number)
         yield name, about, _measurements(fields, f"{path}, row {number}")

@@ -51,11 +51,16 @@ class Diagnostic(Protocol):
 class ReadingMaker:
     """Builds the readings of one diagnostic, so that each state is worded in one place."""
 
-    def __init__(self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float, unit: str = "") -> None:
+    def __init__(
+        self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float, unit: str = ""
+    ) -> None:
         self._common: dict[str, Any] = {
             "letter": letter, "name": name, "comparison": comparison, "threshold": threshold, "unit": unit,
         }  # fmt: skip
-        compare: dict[str, Callable[[float], bool]] = {">": lambda x: x > threshold, "<": lambda x: x < threshold}
+        compare: dict[str, Callable[[float], bool]] = {
+            ">": lambda x: x > threshold,
+            "<": lambda x: x < threshold,
+        }
         self.crosses = compare[comparison]
         self.threshold = threshold
 

@@ -97,9 +97,12 @@ class DirectionDrift:
         sizes = np.array([g.count for g in groups], dtype=np.float64)
         edges = np.cumsum((0, *part.widths))
         middle = (len(part.widths) - 1) // 2
-        sites = [
-            _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes) for i in range(len(part.widths))
-        ]
+        # A diverged network has infinite sums; they become NaN figures here and fire as such.
+        with np.errstate(invalid="ignore", over="ignore"):
+            sites = [
+                _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes)
+                for i in range(len(part.widths))
+            ]
         stabilities = [site.stability for site in sites]
         shares = [site.share for site in sites]
         intervals = [site.share_interval for site in sites]
@@ -138,7 +141,9 @@ class DirectionDrift:
     def _judge_share(self, measured: Measurements, ceiling: float) -> Reading:
         make = ReadingMaker(self.letter, "drift share", ">", ceiling)
         if measured.drift_shares is None:
-            return make.not_measured("The drift share needs two samples or more whose gradients are not all zero.")
+            return make.not_measured(
+                "The drift share needs two samples or more whose gradients are not all zero."
+            )
         site = measured.stability_layer or 0
         figure = measured.drift_shares[site]
         if figure - figure != 0:
@@ -165,7 +170,9 @@ class DirectionDrift:
             return ""
         share = measured.drift_shares[measured.stability_layer]
         amount = "under 1 %" if share < 0.01 else f"{100 * share:.2g} %"
-        return f"The drift share ρ is {share:.2g}: {amount} of the gradient's energy is common to all samples."
+        return (
+            f"The drift share ρ is {share:.2g}: {amount} of the gradient's energy is common to all samples."
+        )
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class GradientFloor:
             scale_free=capture.hidden_norms * capture.grad_norms / capture.error_norms,
             error_norms=capture.error_norms,
             broken=capture.broken_grads,
-            broken_logits=~capture.trace.logits.flatten(1).isfinite().all(dim=1),
+            broken_logits=capture.broken_logits,
         )
 
     @staticmethod
@@ -143,7 +143,9 @@ def explain_case(case: str, measured: Measurements) -> str:
         )
     if case == SCALE:
         return _by_scale(measured, sound)
-    return f"The gradient is under the floor, and the error size that would say why was not measured; {sound}."
+    return (
+        f"The gradient is under the floor, and the error size that would say why was not measured; {sound}."
+    )
 
 
 def _by_scale(measured: Measurements, sound: str) -> str:

@@ -1,0 +1,50 @@
+"""What a run leaves behind: everything that needs the weights, measured when the run ends and kept as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from walkback.experiments.assembly import Assembly
+from walkback.experiments.config import RunConfig
+from walkback.experiments.depth_tests import depth_tests
+from walkback.experiments.measure import accuracy_on, held_out, report_on
+from walkback.experiments.stamp import stamp
+from walkback.experiments.store import described
+from walkback.experiments.trace import EpochRecord, rounded
+from walkback.protocol.alignment import NULL_DRAWS
+from walkback.zoo.datasets import Dataset
+
+RESULT_VERSION = 1
+DIGITS = 8
+
+
+def result_of(
+    config: RunConfig, run: Assembly, dataset: Dataset, trace: Sequence[EpochRecord], ended: str
+) -> dict[str, Any]:
+    """The whole record of a finished run. `ended` says why it stopped before its last epoch, if it did."""
+    start = time.perf_counter()
+    accuracy = accuracy_on(run.model, dataset.test)
+    report = report_on(config, run, held_out(dataset), accuracy, null_draws=NULL_DRAWS)
+    depth = depth_tests(config, run.model, dataset) if len(run.model.blocks) else None
+    return {
+        "result_version": RESULT_VERSION,
+        **described(config),
+        "ended": ended,
+        "accuracy": accuracy.value,
+        "train_samples": len(dataset.train),
+        "test_samples": len(dataset.test),
+        "trained_parameters": sum(parameter.numel() for parameter in run.trained.values()),
+        "report": None if isinstance(report, str) else rounded(report.to_dict(), DIGITS),
+        "unmeasured": report if isinstance(report, str) else "",
+        "depth": rounded(depth),
+        "trace": [record.compact() for record in trace],
+        "seconds": _seconds(trace, start),
+        **stamp(),
+    }
+
+
+def _seconds(trace: Sequence[EpochRecord], start: float) -> dict[str, float]:
+    epochs = sum(record.seconds for record in trace)
+    return {"epochs": round(epochs, 1), "aftermath": round(time.perf_counter() - start, 1)}

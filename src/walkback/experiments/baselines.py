@@ -1,0 +1,92 @@
+"""The matched frozen-blocks run of any run, and reports joined with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from walkback.errors import RunError
+from walkback.experiments.config import RunConfig
+from walkback.protocol.judge import judge
+from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from walkback.experiments.store import RunStore, StoredRun
+
+
+def matched_baseline(config: RunConfig) -> RunConfig | None:
+    """The same run with its blocks frozen at their initial weights; None for a run that is a baseline.
+
+    The penalty is on blocks that learn. With none it does nothing, so it is left out, and one baseline serves
+    every strength of it.
+    """
+    if config.freezing != "none":
+        return None
+    return config.changed(freezing="blocks", method_options={**config.method_options, "penalty": 0.0})
+
+
+def finished_report(
+    store: RunStore, run: RunConfig | StoredRun, thresholds: DiagnosticThresholds | None = None
+) -> DiagnosticReport:
+    """The report of a finished run, judged with its matched frozen baseline if the store has that finished.
+
+    Where it has not, (d) is not measured and the notes give the command that makes it.
+    """
+    stored = store.run(run) if isinstance(run, RunConfig) else run
+    result = stored.result()
+    return joined_report(result, baseline_result(store, result), thresholds)
+
+
+def baseline_result(store: RunStore, described: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of a run's matched baseline, if it is there; `described` is its settings or its result."""
+    baseline = described["baseline"]
+    if baseline is None:
+        return None
+    stored = store.at(baseline["id"])
+    return stored.result() if stored.finished else None
+
+
+def joined_report(
+    result: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None,
+    thresholds: DiagnosticThresholds | None = None,
+) -> DiagnosticReport:
+    """A result's report with its baseline's accuracy, judged again; both as `result.json` holds them."""
+    if result["report"] is None:
+        raise RunError(f"run {result['id']} has no report: {result['unmeasured']}.")
+    report = DiagnosticReport.from_dict(result["report"], f"run {result['id']}")
+    return join(report, result, baseline, thresholds)
+
+
+def join(
+    report: DiagnosticReport,
+    described: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None,
+    thresholds: DiagnosticThresholds | None = None,
+) -> DiagnosticReport:
+    """A report with the baseline's accuracy, or with a note on how to come by it."""
+    scores = {}
+    if baseline is not None:
+        scores = {
+            "frozen_baseline_acc": baseline["accuracy"],
+            "frozen_baseline_samples": baseline["test_samples"],
+        }
+    return judge(
+        report.measurements.model_copy(update=scores),
+        thresholds or report.thresholds,
+        method_name=report.method_name,
+        notes=" ".join(filter(None, [report.notes, baseline_note(described, baseline)])),
+        seed=report.seed,
+        warnings=report.warnings,
+        provenance=report.provenance,
+    )
+
+
+def baseline_note(described: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> str:
+    """Why (d) is not measured, and what to do; empty where it is."""
+    if baseline is not None:
+        return ""
+    if described["baseline"] is None:
+        return "The blocks of this run are frozen or absent: it is a baseline, and has none of its own."
+    return f"For (d), train the matched frozen baseline: {described['baseline']['command']}"

@@ -1,0 +1,171 @@
+"""A run at the end of an epoch, in one safetensors file: written whole or not at all, read without running code.
+
+The file holds the model, the method (feedback and predictors), the optimizer, the random states, and in its
+header the config and the epoch. The position in the learning-rate schedule follows from the epoch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor, nn
+
+from walkback.errors import RunError
+from walkback.experiments import random_state
+from walkback.experiments.assembly import Assembly
+from walkback.experiments.config import RunConfig
+from walkback.protocol.schema import write_whole
+
+FORMAT, VERSION = "walkback checkpoint", "1"
+SUFFIX = ".safetensors"
+KEPT = 2
+"""How many checkpoints of a run stay on disk: the newest, and one in case the newest is damaged."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a file holds, read and verified."""
+
+    path: Path
+    config: RunConfig
+    epoch: int
+    tensors: Mapping[str, Tensor]
+    random_words: str
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of one part: `model`, `method`, `optimizer` or `random`."""
+        prefix = f"{name}/"
+        return {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
+
+    def restore(self, run: Assembly) -> None:
+        """Put the run back to where it was at the end of that epoch, random states included."""
+        self.restore_networks(run)
+        for key, value in self.part("optimizer").items():
+            name, _, entry = key.partition("/")
+            # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that.
+            run.optimizer.state[run.trained[name]][entry] = value.clone()
+        random_state.restore(self.part("random"), self.random_words)
+
+    def restore_networks(self, run: Assembly) -> None:
+        """The model and the method alone, for measuring."""
+        for name, module in (("model", run.model), ("method", run.method)):
+            self._load(module, name)
+
+    def _load(self, module: nn.Module, part: str) -> None:
+        try:
+            module.load_state_dict(self.part(part))
+        except RuntimeError as error:
+            raise RunError(
+                f"{self.path} does not fit its own config ({error}). It was written by another version; "
+                "train the run again."
+            ) from None
+
+
+def file_of(folder: Path, epoch: int) -> Path:
+    """Where the checkpoint of an epoch lies."""
+    return folder / f"epoch-{epoch:05d}{SUFFIX}"
+
+
+def save(folder: Path, config: RunConfig, epoch: int, run: Assembly) -> Path:
+    """Write the checkpoint of this epoch, and let go of those before the one before it."""
+    tensors = {key: value.detach().contiguous() for key, value in _all_tensors(run).items()}
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "epoch": str(epoch),
+        "config": json.dumps(config.to_dict()),
+        "random": random_state.words(),
+        "digest": digest(tensors),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = write_whole(file_of(folder, epoch), to_bytes(tensors, header))
+    keep_newest(folder, KEPT)
+    return path
+
+
+def _all_tensors(run: Assembly) -> dict[str, Tensor]:
+    parts: dict[str, Mapping[str, Tensor]] = {
+        "model": run.model.state_dict(),
+        "method": run.method.state_dict(),
+        "random": random_state.tensors(),
+        "optimizer": {
+            f"{name}/{entry}": torch.as_tensor(value)
+            for name, parameter in run.trained.items()
+            for entry, value in run.optimizer.state[parameter].items()
+        },
+    }
+    return {f"{part}/{key}": value for part, entries in parts.items() for key, value in entries.items()}
+
+
+def keep_newest(folder: Path, count: int) -> None:
+    """Remove all but the newest checkpoints of a run."""
+    for path in stored(folder)[count:]:
+        path.unlink(missing_ok=True)
+
+
+def stored(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest first."""
+    return sorted(folder.glob(f"epoch-*{SUFFIX}"), reverse=True)
+
+
+def newest(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that can be read; a damaged one is named in a warning and passed over."""
+    for path in stored(folder):
+        try:
+            return load(path)
+        except RunError as error:
+            warnings.warn(f"{error} The one before it is used, if there is one.", stacklevel=2)
+    return None
+
+
+def load(path: str | Path) -> Checkpoint:
+    """Read and verify one file. Nothing in it is ever executed: a pickle is refused unopened."""
+    source = Path(path)
+    _refuse_other_formats(source)
+    try:
+        with safe_open(source, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+    except (SafetensorError, OSError, ValueError) as error:
+        raise RunError(f"checkpoint {source} is damaged or cut short ({error}).") from None
+    if header.get("format") != FORMAT or header.get("version") != VERSION:
+        raise RunError(
+            f"{source} is a safetensors file, but not a checkpoint of this version of walkback. "
+            "Give one that `walkback train` wrote."
+        )
+    if header.get("digest") != digest(tensors):
+        raise RunError(f"checkpoint {source} is damaged: its contents do not match its digest.")
+    config = RunConfig.from_dict(json.loads(header["config"]), str(source))
+    return Checkpoint(source, config, int(header["epoch"]), tensors, header["random"])
+
+
+def _refuse_other_formats(source: Path) -> None:
+    try:
+        with source.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise RunError(f"cannot read {source}: {error.strerror}. Give the path of a checkpoint.") from None
+    # torch.save writes a zip of pickles; older versions wrote a bare pickle, which starts with 0x80.
+    if start.startswith((b"PK\x03\x04", b"\x80")):
+        raise RunError(
+            f"{source} is a pickle (torch.save), which could run code when it is opened, so it was not. "
+            "Checkpoints of walkback are safetensors files; convert it where you trust it, or train again."
+        )
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """BLAKE2 over every name, type, shape and byte."""
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        total.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return total.hexdigest()

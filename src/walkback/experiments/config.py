@@ -1,0 +1,162 @@
+"""What a run is: a frozen `RunConfig`, whose hash is the run's id. Importing this imports no torch.
+
+    method = "dfa"
+    architecture = "resmlp"
+    data = "cifar10"
+    seed = 42
+    epochs = 30
+
+    [method_options]
+    credit_norm = "per_sample"
+
+is a whole config file. Options that are not given are filled in with the defaults of the method, the
+architecture and the data set, so a config says all that a run depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from walkback.errors import InputError
+from walkback.experiments.options import SECTIONS, changed_options, complete_options
+from walkback.protocol.schema import Record
+from walkback.registry import did_you_mean
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CONFIG_VERSION = 1
+"""Raised when the same config comes to mean another run; ids made before then no longer match."""
+ID_LENGTH = 12
+
+
+class RunConfig(Record):
+    """All that a run depends on; two equal configs are one run, with one id."""
+
+    method: str
+    architecture: str
+    data: str
+    seed: int = Field(ge=0)
+    epochs: int = Field(ge=0)
+    """0 measures the untrained network."""
+    method_options: dict[str, Any] = Field(default_factory=dict)
+    architecture_options: dict[str, Any] = Field(default_factory=dict)
+    data_options: dict[str, Any] = Field(default_factory=dict)
+    freezing: Literal["none", "blocks", "shallow"] = "none"
+    batch_size: int = Field(default=128, ge=1)
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """`cosine` falls to zero over the run."""
+    augment: bool = True
+    """Crop and flip, as far as the data set declares them."""
+
+    def __init__(self, **given: Any) -> None:
+        for name in given:
+            if name not in type(self).model_fields:
+                raise InputError(
+                    f"a run has no setting {name!r}. {did_you_mean(name, type(self).model_fields)}"
+                )
+        super().__init__(**complete_options(given))
+
+    @classmethod
+    def from_dict(cls, data: Any, source: str = "the config") -> RunConfig:
+        """The config again from what `to_dict` gave, or from a table of settings."""
+        if not isinstance(data, Mapping):
+            raise InputError(f"{source} holds {type(data).__name__}, expected a table of settings.")
+        try:
+            return cls(**data)
+        except InputError as error:
+            raise type(error)(f"{source}: {error}") from None
+
+    @classmethod
+    def from_toml(cls, path: str | Path, **changes: Any) -> RunConfig:
+        """A config from a TOML file, with settings that replace those of the file; tables are merged."""
+        return cls.from_dict(merged(read_toml(path), changes), str(path))
+
+    def changed(self, **changes: Any) -> RunConfig:
+        """The same config with other settings."""
+        return RunConfig(**{**self.to_dict(), **changes})
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """The settings that differ from their defaults: what the id is a hash of.
+
+        A setting that is added later, with a default that changes nothing, leaves every id as it was.
+        """
+        settings = self.model_dump(exclude_defaults=True, exclude=set(SECTIONS))
+        options = {section: changed_options(self, section) for section in SECTIONS}
+        return settings | {section: changes for section, changes in options.items() if changes}
+
+    @cached_property
+    def run_id(self) -> str:
+        """Twelve hex digits of the SHA-256 of the identity."""
+        canonical = json.dumps({"version": CONFIG_VERSION} | self.identity, sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:ID_LENGTH]
+
+    @cached_property
+    def name(self) -> str:
+        """A name for people, such as `resmlp-cifar10-dfa-per_sample-s42-30ep`; the id is what is unique."""
+        words = [self.architecture, self.data, self.method]
+        for section in SECTIONS:
+            words += [_word(*option) for option in changed_options(self, section).items()]
+        shown = {"architecture", "data", "method", "seed", "epochs", *SECTIONS}
+        words += [_word(name, value) for name, value in self.identity.items() if name not in shown]
+        return "-".join([*words, f"s{self.seed}", f"{self.epochs}ep"])
+
+    @property
+    def command(self) -> str:
+        """The command line that makes this run."""
+        words = ["walkback", "train", "--method", self.method, "--arch", self.architecture]
+        words += ["--data", self.data, "--seed", str(self.seed), "--epochs", str(self.epochs)]
+        for section, prefix in SECTIONS.items():
+            for name, value in changed_options(self, section).items():
+                words += ["--set", f"{prefix}.{name}={_literal(value)}"]
+        for name, value in self.identity.items():
+            if name not in {"architecture", "data", "method", "seed", "epochs", *SECTIONS}:
+                words += ["--set", f"{name}={_literal(value)}"]
+        return shlex.join(words)
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The settings in a TOML file."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}. Give the path of a TOML file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}.") from None
+
+
+def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with changes on top; the tables of options are merged, not replaced."""
+    result = dict(settings)
+    for name, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
+        result[name] = {**result[name], **value} if both else value
+    return result
+
+
+def _word(name: str, value: Any) -> str:
+    """A changed setting in a name; a word that speaks for itself stands alone."""
+    if isinstance(value, str):
+        return f"frozen_{value}" if name == "freezing" else value
+    listed = "x".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
+    short = {"learning_rate": "lr", "batch_size": "batch", "weight_decay": "decay"}
+    return f"{short.get(name, name)}{listed}"
+
+
+def _literal(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

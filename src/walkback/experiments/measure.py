@@ -1,0 +1,91 @@
+"""What is measured at the end of every epoch: accuracy on the test split, and all diagnostics."""
+
+from __future__ import annotations
+
+import torch
+
+from walkback.errors import WalkbackError
+from walkback.experiments.assembly import Assembly
+from walkback.experiments.config import RunConfig
+from walkback.experiments.trace import EpochRecord, rounded
+from walkback.protocol.diagnose import diagnose
+from walkback.protocol.records import DiagnosticReport, Score, State
+from walkback.zoo import BlockModel
+from walkback.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
+from walkback.zoo.modes import evaluating
+
+HELD_OUT_BATCHES, HELD_OUT_SIZE = 10, 128
+"""The published protocol: ten batches of 128 from the test split."""
+EVALUATION_BATCH = 500
+NO_BLOCKS = "freezing 'shallow' leaves no blocks, and so no sites to diagnose"
+
+TRACED = (
+    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients", "error_size",
+    "reference_fidelity",
+)  # fmt: skip
+
+
+def held_out(dataset: Dataset) -> list[Batch]:
+    """The batches that every epoch of every run on this data is diagnosed on."""
+    return held_out_batches(dataset, HELD_OUT_BATCHES, min(HELD_OUT_SIZE, len(dataset.test)))
+
+
+def accuracy_on(model: BlockModel, split: Split) -> Score:
+    """The share of right answers on a whole split; a NaN logit counts as a wrong answer."""
+    correct = torch.zeros((), dtype=torch.int64)
+    with evaluating(model), torch.inference_mode():
+        for inputs, targets in evaluation_batches(split, EVALUATION_BATCH):
+            correct += right_answers(model(inputs), targets)
+    return Score(value=int(correct) / len(split), samples=len(split))
+
+
+def right_answers(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """How many samples have their largest logit at their own class, and no NaN."""
+    # argmax takes a NaN for the largest, which would make a diverged network right by the label's chance.
+    return ((logits.argmax(dim=1) == targets) & ~logits.isnan().any(dim=1)).sum()
+
+
+def report_on(
+    config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, *, null_draws: int
+) -> DiagnosticReport | str:
+    """The network's report, or the sentence that says why there is none."""
+    if not len(run.model.blocks):
+        return NO_BLOCKS
+    try:
+        return diagnose(
+            run.model,
+            batches,
+            headline_acc=accuracy,
+            method_name=config.method,
+            blocks=list(run.model.blocks),
+            credit=run.method,
+            null_draws=null_draws,
+            seed=config.seed,
+        )
+    except WalkbackError as error:
+        # A run whose network cannot be measured is still a run: its trace says why, and goes on.
+        return f"{type(error).__name__}: {error}"
+
+
+def epoch_record(
+    epoch: int, accuracy: Score, report: DiagnosticReport | str, loss: float | None, rate: float, seconds: float
+) -> EpochRecord:
+    """One line of the trace, in six significant digits."""
+    fields = {"loss": loss, "accuracy": accuracy.value, "learning_rate": rate, "seconds": round(seconds, 3)}
+    fields |= {"unmeasured": report} if isinstance(report, str) else _figures(report)
+    return EpochRecord(epoch=epoch, **rounded(fields))
+
+
+def _figures(report: DiagnosticReport) -> dict[str, object]:
+    counts = {
+        "hiddens": report.nonfinite_hiddens or (),
+        "grads": report.nonfinite_grads or (),
+        "logits": (report.nonfinite_logits or 0,),
+    }
+    alignment = report.alignment
+    return {name: getattr(report, name) for name in TRACED} | {
+        "alignment": alignment.sites if alignment else None,
+        "deep_alignment": alignment.deep if alignment else None,
+        "nonfinite": {name: count for name, count in counts.items() if any(count)},
+        "fired": tuple(r.letter for r in report.readings if r.state is State.FIRE),
+    }

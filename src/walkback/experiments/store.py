@@ -1,0 +1,169 @@
+"""Runs on disk: one folder per run id. Importing this imports no torch.
+
+    runs/3f2a…/config.json         what it is
+               trace.jsonl         one line per epoch so far
+               checkpoints/        the newest two
+               result.json         when it is finished: all that the studies need
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import RunError
+from walkback.experiments import lock, trace
+from walkback.experiments.baselines import matched_baseline
+from walkback.experiments.config import RunConfig
+from walkback.experiments.trace import EpochRecord
+from walkback.protocol.schema import read_json, write_whole
+
+ENVIRONMENT = "WALKBACK_RUNS"
+DEFAULT_FOLDER = "runs"
+SHORTEST_PREFIX = 3
+
+
+def described(config: RunConfig) -> dict[str, Any]:
+    """A run's id, name, command and config, and the same of the frozen run that (d) compares it with."""
+    baseline = matched_baseline(config)
+    return {
+        "id": config.run_id,
+        "name": config.name,
+        "command": config.command,
+        "config": config.to_dict(),
+        "baseline": {"id": baseline.run_id, "command": baseline.command} if baseline else None,
+    }
+
+
+class RunState(str, Enum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """One run's folder."""
+
+    folder: Path
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, which is its folder's name."""
+        return self.folder.name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What `described` gave when the run was made; reading it needs no torch, unlike `config`."""
+        settings: dict[str, Any] = read_json(self.folder / "config.json")
+        return settings
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The run's config."""
+        return RunConfig.from_dict(self.settings["config"], str(self.folder / "config.json"))
+
+    @property
+    def trace_file(self) -> Path:
+        """Where the trace is."""
+        return self.folder / "trace.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def result_file(self) -> Path:
+        """Where the result is, once there is one."""
+        return self.folder / "result.json"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has its result."""
+        return self.result_file.exists()
+
+    @property
+    def state(self) -> RunState:
+        """Finished, being trained by a living process, or left behind by one that ended."""
+        if self.finished:
+            return RunState.FINISHED
+        return RunState.RUNNING if lock.is_held(self._lock_file) else RunState.INTERRUPTED
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.folder / "lock"
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from training this run."""
+        return lock.held(self._lock_file, f"run {self.run_id}")
+
+    def trace(self) -> list[EpochRecord]:
+        """The epochs so far."""
+        return trace.read(self.trace_file)
+
+    def result(self) -> dict[str, Any]:
+        """What the finished run left; a run that is not finished is refused."""
+        if not self.finished:
+            raise RunError(f"run {self.run_id} is not finished. Go on with: {self.settings['command']}")
+        result: dict[str, Any] = read_json(self.result_file)
+        return result
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write the result, which is what makes a run finished."""
+        text = json.dumps(result, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        write_whole(self.result_file, text + "\n")
+
+
+class RunStore:
+    """A folder of runs. The default is $WALKBACK_RUNS, or `runs` in the current folder."""
+
+    def __init__(self, root: str | Path | None = None) -> None:
+        self.root = Path(root or os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER)
+
+    def run(self, config: RunConfig) -> StoredRun:
+        """The place of a run, whether it is there or not."""
+        return self.at(config.run_id)
+
+    def at(self, run_id: str) -> StoredRun:
+        """The place of the run with that whole id, whether it is there or not."""
+        return StoredRun(self.root / run_id)
+
+    def open(self, config: RunConfig) -> StoredRun:
+        """The place of a run, made if it is not there."""
+        run = self.run(config)
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"cannot make the folder {run.folder}: {error.strerror}. Choose another with --runs."
+            ) from None
+        if not (run.folder / "config.json").exists():
+            write_whole(run.folder / "config.json", json.dumps(described(config), indent=1) + "\n")
+        return run
+
+    def __iter__(self) -> Iterator[StoredRun]:
+        """All runs, by name."""
+        found = [StoredRun(path.parent) for path in self.root.glob("*/config.json")]
+        return iter(sorted(found, key=lambda run: str(run.settings.get("name"))))
+
+    def find(self, prefix: str) -> StoredRun:
+        """The run whose id starts like this; none or several are refused."""
+        if len(prefix) < SHORTEST_PREFIX:
+            raise RunError(f"{prefix!r} is too short for a run id; give {SHORTEST_PREFIX} digits or more.")
+        found = [run for run in self if run.run_id.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise RunError(f"there is no run {prefix!r} in {self.root}. `walkback runs` lists what there is.")
+        ids = ", ".join(run.run_id for run in found)
+        raise RunError(f"{prefix!r} could be any of {ids}. Give more digits.")

@@ -1,0 +1,105 @@
+"""The trace of a run: one JSON line per epoch, appended as it goes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from walkback.errors import RunError
+from walkback.protocol.schema import Counts, Number, Numbers, Record, explain, write_whole
+
+DIGITS = 6
+
+
+class EpochRecord(Record):
+    """What was measured at the end of one epoch; epoch 0 is the untrained network."""
+
+    epoch: int
+    loss: Number | None = None
+    """Mean training loss over the samples of the epoch."""
+    accuracy: Number
+    """On the whole test split."""
+    learning_rate: Number
+    """Of the last step; before the first epoch, of the first."""
+    seconds: Number
+    """For training and measuring this epoch."""
+    residual_norms: Numbers | None = None
+    bp_grad_norms: Numbers | None = None
+    site_stabilities: Numbers | None = None
+    drift_shares: Numbers | None = None
+    scale_free_gradients: Numbers | None = None
+    error_size: Number | None = None
+    reference_fidelity: Numbers | None = None
+    alignment: Numbers | None = None
+    """Γ at each site."""
+    deep_alignment: Number | None = None
+    nonfinite: dict[str, Counts] = Field(default_factory=dict)
+    """How many samples had a NaN or Inf at each site, in `hiddens` and `grads`, and in the `logits`; only what
+    is not zero."""
+    fired: tuple[str, ...] = ()
+    """The letters of the diagnostics that fired; (d) needs the frozen baseline and is not among them."""
+    unmeasured: str = ""
+    """Why there are no diagnostics, where there are none."""
+
+    def line(self) -> str:
+        """The record as one line of JSON; what is None or empty is left out."""
+        return json.dumps(self.compact(), separators=(",", ":"))
+
+    def compact(self) -> dict[str, Any]:
+        """The record as a dictionary without what is None or empty."""
+        return {name: value for name, value in self.to_dict().items() if value not in (None, "", [], {})}
+
+
+def rounded(value: Any, digits: int = DIGITS) -> Any:
+    """Numbers, in any nesting, to that many significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+    if isinstance(value, dict):
+        return {key: rounded(entry, digits) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(rounded(entry, digits) for entry in value)
+    return value
+
+
+def append(path: Path, record: EpochRecord) -> None:
+    """Add one line, on disk before this returns."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(record.line() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(path: Path) -> list[EpochRecord]:
+    """The epochs in order; a last line that was not written to its end is left out."""
+    if not path.exists():
+        return []
+    *lines, rest = path.read_text(encoding="utf-8").split("\n")
+    del rest  # Empty after a whole last line, else what a killed process left of one.
+    return [_parsed(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _parsed(line: str, where: str) -> EpochRecord:
+    try:
+        return EpochRecord.model_validate(json.loads(line))
+    except ValidationError as error:
+        raise RunError(f"{where} is not an epoch's record: {explain(error)}.") from None
+    except ValueError:
+        raise RunError(f"{where} is not JSON. Remove the run's folder and train it again.") from None
+
+
+def keep_until(path: Path, epoch: int) -> list[EpochRecord]:
+    """Drop the lines past an epoch, and a half-written one; what is left."""
+    kept = [record for record in read(path) if record.epoch <= epoch]
+    rewrite(path, kept)
+    return kept
+
+
+def rewrite(path: Path, records: Sequence[EpochRecord]) -> None:
+    """Write the whole trace anew."""
+    write_whole(path, "".join(record.line() + "\n" for record in records))

@@ -1,0 +1,147 @@
+"""The only training loop: any method, any architecture, any data; interrupted at will, resumed to the bit.
+
+    run = train_or_resume(RunConfig(method="dfa", architecture="resmlp", data="cifar10", seed=42, epochs=30),
+                          RunStore("runs"))
+    run.result()["accuracy"]
+
+At the end of each epoch, in this order: measure, append to the trace, write the checkpoint. Whatever a killed
+process leaves, the newest checkpoint and the trace up to it are a whole run so far.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from walkback.errors import RunError
+from walkback.experiments import checkpoint, random_state, trace
+from walkback.experiments.aftermath import result_of
+from walkback.experiments.assembly import Assembly, assemble, dataset_of, rate_at
+from walkback.experiments.config import RunConfig
+from walkback.experiments.derive import derived_seed
+from walkback.experiments.measure import accuracy_on, epoch_record, held_out, report_on
+from walkback.experiments.progress import EpochDone, Progress, Silent
+from walkback.experiments.store import RunStore, StoredRun
+from walkback.zoo.datasets import Batches
+
+STEPS_BETWEEN_SIGNS = 32
+"""How many steps pass before a watcher hears of them."""
+
+
+def train_or_resume(config: RunConfig, store: RunStore, progress: Progress | None = None) -> StoredRun:
+    """Train a run to its end, from wherever it is; a finished run is returned as it is.
+
+    The process uses one thread meanwhile, so that sums have one order. A run that another process is training
+    is refused.
+    """
+    stored = store.run(config)
+    if stored.finished:
+        return stored
+    with random_state.kept(), one_thread():
+        # Built before anything is written: a config that cannot work leaves nothing behind.
+        training = Training(config, stored, progress or Silent())
+        with store.open(config).locked():
+            # Another process may have finished it meanwhile.
+            if not stored.finished:
+                training.to_the_end()
+    return stored
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread: grids run one process per core, and small networks are no faster with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Training:
+    """One run in one process."""
+
+    def __init__(self, config: RunConfig, stored: StoredRun, progress: Progress) -> None:
+        self.config, self.stored, self.progress = config, stored, progress
+        self.dataset = dataset_of(config)
+        self.run: Assembly = assemble(config, self.dataset.spec)
+        seed = derived_seed(config.seed, "data")
+        self.batches = Batches(
+            self.dataset.train, config.batch_size, seed=seed, augment=config.augment, shuffle=True
+        )
+        self.held_out = held_out(self.dataset)
+        self.records: list[trace.EpochRecord] = []
+
+    def to_the_end(self) -> None:
+        """Every epoch that is missing, then the result."""
+        self._resume()
+        self.progress.started(max(len(self.records) - 1, 0), self.config.epochs)
+        first, start = len(self.records), time.perf_counter()
+        while len(self.records) <= self.config.epochs and not self.ended():
+            self._epoch(len(self.records))
+            done, left = len(self.records) - first, self.config.epochs + 1 - len(self.records)
+            seconds_left = (time.perf_counter() - start) / done * left
+            self.progress.epoch_done(EpochDone(self.records[-1], self.config.epochs, seconds_left))
+        self.stored.finish(result_of(self.config, self.run, self.dataset, self.records, self.ended()))
+        checkpoint.keep_newest(self.stored.checkpoints, 1)
+
+    def ended(self) -> str:
+        """Why no further epoch can change anything; empty where one can."""
+        lost = sum(not bool(parameter.isfinite().all()) for parameter in self.run.trained.values())
+        if not lost:
+            return ""
+        last = self.records[-1].epoch if self.records else 0
+        return f"diverged by epoch {last}: {lost} of {len(self.run.trained)} trained tensors are not finite"
+
+    def _resume(self) -> None:
+        """Go back to the newest checkpoint that can be read, or to the start."""
+        found = checkpoint.newest(self.stored.checkpoints)
+        if found is not None:
+            self.records = trace.keep_until(self.stored.trace_file, found.epoch)
+            if [record.epoch for record in self.records] == list(range(found.epoch + 1)):
+                _check_same_run(found, self.config)
+                found.restore(self.run)
+                return
+            warnings.warn(f"{self.stored.trace_file} lacks epochs: training starts anew.", stacklevel=3)
+        self.records = []
+        trace.rewrite(self.stored.trace_file, [])
+        random_state.seed_all(derived_seed(self.config.seed, "training"))
+
+    def _epoch(self, epoch: int) -> None:
+        start = time.perf_counter()
+        loss = self._train(epoch) if epoch > 0 else None
+        accuracy = accuracy_on(self.run.model, self.dataset.test)
+        report = report_on(self.config, self.run, self.held_out, accuracy, null_draws=0)
+        rate = float(self.run.optimizer.param_groups[0]["lr"])
+        record = epoch_record(epoch, accuracy, report, loss, rate, time.perf_counter() - start)
+        trace.append(self.stored.trace_file, record)
+        self.records.append(record)
+        checkpoint.save(self.stored.checkpoints, self.config, epoch, self.run)
+
+    def _train(self, epoch: int) -> float:
+        """One pass over the training split; its mean loss."""
+        method, optimizer, steps = self.run.method, self.run.optimizer, len(self.batches)
+        group = optimizer.param_groups[0]
+        loss_sum = torch.zeros((), dtype=torch.float64)
+        self.run.model.train()
+        for step, (inputs, targets) in enumerate(self.batches.epoch(epoch - 1)):
+            group["lr"] = rate_at(self.config, (epoch - 1) * steps + step, self.config.epochs * steps)
+            result = method.accumulate(inputs, targets)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            loss_sum.add_(result.loss, alpha=len(targets))
+            if step % STEPS_BETWEEN_SIGNS == 0:
+                self.progress.within(epoch, step / steps)
+        return float(loss_sum) / len(self.dataset.train)
+
+
+def _check_same_run(found: checkpoint.Checkpoint, config: RunConfig) -> None:
+    if found.config.run_id != config.run_id:
+        raise RunError(
+            f"{found.path} belongs to run {found.config.run_id}, not to {config.run_id}. "
+            "Move it away; the folder of a run holds that run alone."
+        )

@@ -1,0 +1,60 @@
+"""What a report says of the alignment Γ beside its figures per site."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from walkback.present.numbers import figure, signed
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
+from walkback.protocol.records import Alignment, DiagnosticReport, NullAlignment
+
+MEANING = "alignment Γ, the cosine of the credit with the true gradient"
+_MANY = 8
+
+
+def alignment_facts(report: DiagnosticReport) -> list[tuple[str, str]]:
+    """Deep mean, null, orders, neighbours and marks; or one row that says why Γ is not there."""
+    alignment = report.alignment
+    if alignment is None:
+        return [("Γ", "not measured: no credit rule was given")]
+    if alignment.unavailable:
+        return [("Γ", f"N/A: {shortened(alignment.unavailable, NOTE_LENGTH)}")]
+    facts = [("deep mean", _deep(alignment)), ("null", _null(alignment.null, alignment.no_null))]
+    facts += [("other orders", _orders(alignment.orders))] if alignment.orders else []
+    facts += [("neighbouring credits", _neighbours(alignment.neighbours))] if alignment.neighbours else []
+    facts += [("read with care", shortened(alignment.mark, NOTE_LENGTH))] if alignment.mark else []
+    return facts
+
+
+def _deep(alignment: Alignment) -> str:
+    if alignment.deep is None:
+        return "not measured"
+    last = len(alignment.sites) - 1 if alignment.sites else 0
+    return f"{signed(alignment.deep)}" + (f" over sites 1–{last}" if last > 1 else "")
+
+
+def _null(null: NullAlignment | None, why_none: str) -> str:
+    if null is None:
+        return f"none: {shortened(why_none, NOTE_LENGTH)}" if why_none else "not measured"
+    spread = (
+        f"{signed(null.deep_mean)} ± {figure(null.deep_sd)} over {null.draws:,} fresh draws of the feedback"
+    )
+    return f"{spread}; z = {signed(null.deep_z)}"
+
+
+def _orders(orders: dict[str, float]) -> str:
+    named = [f"{middle_out(name, NAME_LENGTH)} {signed(value)}" for name, value in orders.items()]
+    written = ", ".join(named[:_MANY]) + (f", … ({len(named)} in all)" if len(named) > _MANY else "")
+    signs = {math.copysign(1, v) for v in orders.values() if math.isfinite(v) and v != 0}
+    return written + ("; the sign depends on the order" if len(signs) > 1 else "")
+
+
+def _neighbours(cosines: Sequence[float]) -> str:
+    if len(cosines) <= _MANY:
+        return "cosines " + ", ".join(signed(v) for v in cosines)
+    finite = [v for v in cosines if math.isfinite(v)]
+    lost = f", {len(cosines) - len(finite)} not finite" if len(finite) < len(cosines) else ""
+    if not finite:
+        return f"{len(cosines)} cosines, none finite"
+    return f"{len(cosines)} cosines from {signed(min(finite))} to {signed(max(finite))}{lost}"

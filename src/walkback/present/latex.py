@@ -1,0 +1,134 @@
+"""A report as LaTeX tables for a paper's appendix; they need `\\usepackage{booktabs}` and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from walkback.present import outline
+from walkback.present.alignment_facts import alignment_facts
+from walkback.present.numbers import ABSENT, interval_bounds, level, reading_figure
+from walkback.present.plain import NOTE_LENGTH, middle_out, shortened, site_label
+from walkback.present.site_table import Column, SiteTable, alignment_table, cells, site_table
+from walkback.present.tex_escape import escape
+from walkback.protocol.records import DiagnosticReport, Reading
+
+_NAME_WIDTH = 24
+_SIZES = ("norm", "growth", "gradient", "scale_free")
+"""The columns of the first table of sites; all of them in one would not fit a page."""
+
+_HEADINGS = {
+    "norm": r"$\|h\|$", "growth": "growth", "gradient": r"$\|g\|$", "scale_free": "scale-free",
+    "stability": "(c)", "drift": r"$\rho$", "fidelity": "fidelity", "alignment": r"$\Gamma$",
+    "median": r"$\Gamma$ median", "null": "null", "null_sd": "null sd", "z": "$z$",
+}  # fmt: skip
+
+
+def render(report: DiagnosticReport) -> str:
+    """The report as booktabs tables: the diagnostics, the sites, the directions at the sites."""
+    tables = [_diagnostics(report), *_sites(report)]
+    return "% requires \\usepackage{booktabs}\n" + "\n\n".join(tables) + "\n"
+
+
+def tabular(headings: Sequence[str], rows: Iterable[Sequence[str]], aligned: str) -> str:
+    """A booktabs tabular; headings and cells are LaTeX already."""
+    body = [" & ".join(row) + r" \\" for row in rows]
+    head = " & ".join(headings) + r" \\"
+    lines = [
+        rf"\begin{{tabular}}{{@{{}}{aligned}@{{}}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+    ]
+    return "\n".join([*lines, r"\end{tabular}"])
+
+
+def _floated(caption: str, label: str, content: str, below: Sequence[str] = ()) -> str:
+    lines = [r"\begin{table}[htbp]", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
+    lines += [rf"\caption{{{caption}}}", rf"\label{{{label}}}", content]
+    if below:
+        notes = r"\\ ".join(below)
+        lines += ["", r"\medskip", rf"\parbox{{\linewidth}}{{\raggedright {notes}}}"]
+    return "\n".join([*lines, r"\end{table}"])
+
+
+def _label(report: DiagnosticReport, kind: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", outline.title(report).lower()).strip("-")
+    return f"tab:walkback-{slug or 'report'}-{kind}"
+
+
+def _diagnostics(report: DiagnosticReport) -> str:
+    headings = ("diagnostic", "figure", "fires when", "reading", "interval")
+    rows = [[escape(cell) for cell in _reading_row(r)] for r in report.readings]
+    # A tabular without rows does not compile, and a report that was never judged has none.
+    rows = rows or [["not judged", "", "", "", ""]]
+    caption = f"{escape(outline.title(report))}: {escape(outline.verdict_line(report))}."
+    return _floated(
+        caption, _label(report, "verdict"), tabular(headings, rows, "lrrll"), list(_notes(report))
+    )
+
+
+def _reading_row(reading: Reading) -> Sequence[str]:
+    bounds = interval_bounds(reading)
+    interval = f"{bounds[0]} to {bounds[1]}" if bounds else ABSENT
+    rule = outline.fires_when(reading).removeprefix("fires when ")
+    name = f"({reading.letter}) {middle_out(reading.name, 40)}"
+    return name, reading_figure(reading), rule, outline.state_word(reading).lower(), interval
+
+
+def _notes(report: DiagnosticReport) -> Iterator[str]:
+    for line in (shortened(report.notes, NOTE_LENGTH), outline.basis(report)):
+        if line:
+            yield escape(line)
+    for reading in report.readings:
+        interval = reading.interval
+        how = f" {level(interval)} interval: {shortened(interval.how, 160) or 'given'}." if interval else ""
+        yield escape(f"({reading.letter}) {outline.sentence(reading)}{how}")
+    groups = (
+        ("Beside the four", outline.evidence(report)),
+        (r"Alignment $\Gamma$", alignment_facts(report)),
+        ("Not measured", outline.not_measured(report)),
+        ("Warnings", [("warning", w) for w in outline.warnings(report)]),
+        ("Provenance", outline.provenance(report)),
+    )
+    for heading, facts in groups:
+        if facts:
+            yield (
+                rf"\emph{{{heading}.}} "
+                + "; ".join(f"{escape(k)}: {escape(v.rstrip('.'))}" for k, v in facts)
+                + "."
+            )
+
+
+def _sites(report: DiagnosticReport) -> Iterator[str]:
+    table = site_table(report)
+    if table is None:
+        return
+    sizes = [c for c in table.columns if c.key in _SIZES]
+    directions = [c for c in table.columns if c.key not in _SIZES]
+    aligned = alignment_table(report)
+    if aligned is not None and aligned.count == table.count:
+        directions = [c for c in directions if c.key != "alignment"] + list(aligned.columns)
+    name = escape(outline.title(report))
+    if sizes or not directions:
+        yield _site_table(table, sizes, f"{name}: sizes at the sites", _label(report, "sizes"), named=True)
+    if directions:
+        caption = f"{name}: directions at the sites"
+        yield _site_table(table, directions, caption, _label(report, "directions"), named=not sizes)
+
+
+def _site_table(table: SiteTable, columns: Sequence[Column], caption: str, label: str, named: bool) -> str:
+    part = SiteTable(table.names, tuple(columns), table.decides, table.shown)
+    rows: list[list[str]] = []
+    for site in part.shown:
+        if part.after_gap(site):
+            rows.append([r"$\vdots$"] + [""] * (len(columns) + named))
+        name = [escape(site_label(part.name(site), _NAME_WIDTH))] if named else []
+        rows.append([str(site), *name, *map(escape, cells(part, site))])
+    headings = ["site", *["name"] * named, *(_HEADINGS[c.key] for c in columns)]
+    below = [escape(part.left_out) + "."] if part.left_out else []
+    return _floated(
+        caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below
+    )

@@ -1,0 +1,103 @@
+"""A report as GitHub Markdown, for an issue, a pull request or a README."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from walkback.present import outline
+from walkback.present.alignment_facts import alignment_facts
+from walkback.present.numbers import interval_bounds, level, reading_figure, with_unit
+from walkback.present.plain import NOTE_LENGTH, one_line, shortened
+from walkback.present.site_table import SiteTable, alignment_table, cells, site_table
+from walkback.protocol.records import DiagnosticReport, Reading
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~#!$])|([&<>])")
+
+
+def render(report: DiagnosticReport) -> str:
+    """The report as Markdown, with every word of others escaped."""
+    return "\n\n".join(_parts(report)) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that stands for itself in a paragraph or a cell: no markup, no HTML, no line ends, no bars."""
+    return _SPECIAL.sub(lambda m: f"\\{m[1]}" if m[1] else _ENTITIES[m[2]], one_line(text))
+
+
+def _parts(report: DiagnosticReport) -> Iterator[str]:
+    yield f"## walkback: {escape(outline.title(report))}"
+    yield f"**Verdict:** {escape(outline.verdict_line(report))}"
+    about = [shortened(report.notes, NOTE_LENGTH), outline.basis(report)]
+    yield from (escape(line) for line in about if line)
+    if report.readings:
+        yield _diagnostics(report.readings)
+        yield "\n".join(_meanings(report.readings))
+    yield from _bullets("Beside the four", outline.evidence(report))
+    yield from _sites("Sites", site_table(report))
+    yield from _bullets("Alignment Γ", alignment_facts(report))
+    yield from _sites("Γ and its null", alignment_table(report))
+    yield from _bullets("Not measured", outline.not_measured(report))
+    yield from _bullets("Warnings", [("warning", w) for w in outline.warnings(report)])
+    yield from _bullets("Thresholds", outline.thresholds(report))
+    yield from _bullets("Provenance", outline.provenance(report))
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], aligned: str) -> str:
+    """A Markdown table; `aligned` has one letter per column, l or r."""
+    rules = ["---:" if letter == "r" else "---" for letter in aligned]
+    lines = [[escape(h) for h in headings], rules, *([escape(c) for c in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _diagnostics(readings: Sequence[Reading]) -> str:
+    rows = [
+        (
+            f"({r.letter})",
+            r.name,
+            reading_figure(r),
+            outline.fires_when(r).removeprefix("fires when "),
+            outline.state_word(r),
+            _interval(r),
+        )
+        for r in readings
+    ]
+    return table(("", "diagnostic", "figure", "fires when", "reading", "interval"), rows, "llrrll")
+
+
+def _interval(reading: Reading) -> str:
+    bounds = interval_bounds(reading)
+    if bounds is None or reading.interval is None:
+        return "–"
+    return f"{bounds[0]} to {with_unit(bounds[1], reading.unit)} ({level(reading.interval)})"
+
+
+def _meanings(readings: Sequence[Reading]) -> Iterator[str]:
+    for reading in readings:
+        how = shortened(reading.interval.how, 160) if reading.interval else ""
+        made = f" Interval: {how}." if how else ""
+        yield f"- **({reading.letter})** {escape(outline.sentence(reading) + made)}"
+
+
+def _bullets(heading: str, facts: outline.Facts) -> Iterator[str]:
+    if facts:
+        yield f"### {heading}"
+        yield "\n".join(f"- {escape(label)}: {escape(words)}" for label, words in facts)
+
+
+def _sites(heading: str, sites: SiteTable | None) -> Iterator[str]:
+    if sites is None:
+        return
+    decided = ["decides"] if any(sites.decides) else []
+    headings = ["site", "name", *(c.heading for c in sites.columns), *decided]
+    rows: list[list[str]] = []
+    for site in sites.shown:
+        if sites.after_gap(site):
+            rows.append(["⋮"] + [""] * (len(headings) - 1))
+        letters = [sites.decides[site]] if decided else []
+        rows.append([str(site), shortened(sites.name(site), 80), *cells(sites, site), *letters])
+    yield f"### {heading}"
+    yield table(headings, rows, "rl" + "r" * len(sites.columns) + "l" * len(decided))
+    if sites.left_out:
+        yield escape(sites.left_out[0].upper() + sites.left_out[1:] + ".")

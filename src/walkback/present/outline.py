@@ -1,0 +1,228 @@
+"""What every rendering of a report says, in plain words and written figures; renderers only lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from walkback.present import numbers
+from walkback.present.numbers import count, figure, percent, round_number
+from walkback.present.plain import ELLIPSIS, NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
+from walkback.present.site_table import runs
+from walkback.protocol.records import DiagnosticReport, Measurements, Reading, State
+from walkback.protocol.verdict import INCOMPLETE, WALK_BACK, qualified
+
+Facts = list[tuple[str, str]]
+"""Labels and what stands beside them."""
+
+STATE_WORDS = {
+    State.PASS: "PASS",
+    State.FIRE: "FIRE",
+    State.NOT_MEASURED: "NOT MEASURED",
+    State.UNDECIDED: "UNDECIDED",
+}
+
+_SENTENCE_LENGTH = 1200
+_MOST_VALUES = 8
+_MOST_ROWS = 16
+"""Rows of one kind that a rendering lists before it says how many more the record holds."""
+
+
+def title(report: DiagnosticReport) -> str:
+    """The method and the seed, or that there is no name."""
+    name = middle_out(report.method_name, NAME_LENGTH) or "unnamed network"
+    return name if report.seed is None else f"{name}, seed {report.seed}"
+
+
+def basis(report: DiagnosticReport) -> str:
+    """How many samples and sites the figures rest on, and what a site's vector is."""
+    sites = next((len(v) for v in (report.residual_norms, report.bp_grad_norms, report.sites) if v), 0)
+    parts = [count(report.samples, "sample")] if report.samples is not None else []
+    parts += [count(sites, "site")] if sites else []
+    parts += [f"sites read as: {shortened(report.site_reduction, 120)}"] if report.site_reduction else []
+    return "; ".join(parts)
+
+
+def verdict_line(report: DiagnosticReport) -> str:
+    """The verdict with what it rests on."""
+    return shortened(qualified(report.verdict, report.readings), NOTE_LENGTH) or "not judged"
+
+
+def verdict_state(report: DiagnosticReport) -> State:
+    """The state whose colour and shape the verdict takes."""
+    if report.verdict.startswith(WALK_BACK):
+        return State.FIRE
+    if report.verdict.startswith(INCOMPLETE) or not report.verdict:
+        return State.NOT_MEASURED
+    return State.PASS
+
+
+def state_word(reading: Reading) -> str:
+    """The state in a word, and `fragile` where the interval crosses the threshold."""
+    return STATE_WORDS[reading.state] + (", fragile" if reading.fragile else "")
+
+
+def fires_when(reading: Reading) -> str:
+    """The rule: `fires when > 50`."""
+    if reading.comparison is None or reading.threshold is None:
+        return "no threshold"
+    return (
+        f"fires when {reading.comparison} {numbers.with_unit(round_number(reading.threshold), reading.unit)}"
+    )
+
+
+def interval_text(reading: Reading) -> str:
+    """The interval in words, with what it was made from: `95 % interval 1990 to 2100 (order statistics)`."""
+    bounds = numbers.interval_bounds(reading)
+    if bounds is None or reading.interval is None:
+        return ""
+    how = shortened(reading.interval.how, 160)
+    low, high = bounds[0], numbers.with_unit(bounds[1], reading.unit)
+    text = f"{numbers.level(reading.interval)} interval {low} to {high}"
+    return f"{text} ({how})" if how else text
+
+
+def sentence(reading: Reading) -> str:
+    """What the reading means."""
+    return shortened(reading.sentence or reading.reason, _SENTENCE_LENGTH)
+
+
+def evidence(report: DiagnosticReport) -> Facts:
+    """What was measured beside the four figures, and is needed to understand them."""
+    return [
+        *_accuracy(report),
+        *_gradient(report),
+        *_drift(report),
+        *_nonfinite(report),
+        *capped(_extra(report)),
+    ]
+
+
+def capped(rows: Iterable[tuple[str, str]]) -> Facts:
+    """The first rows, and how many more there are."""
+    listed = list(rows)
+    more = len(listed) - _MOST_ROWS
+    return listed if more <= 0 else [*listed[:_MOST_ROWS], (ELLIPSIS, f"{more:,} more in the record")]
+
+
+def _accuracy(report: Measurements) -> Iterator[tuple[str, str]]:
+    pairs = (
+        ("accuracy", report.headline_acc, report.headline_samples),
+        ("frozen baseline", report.frozen_baseline_acc, report.frozen_baseline_samples),
+    )
+    for label, score, samples in pairs:
+        if score is not None:
+            yield label, percent(score) + (f" on {count(samples, 'sample')}" if samples else "")
+
+
+def _gradient(report: Measurements) -> Iterator[tuple[str, str]]:
+    if report.error_size is not None:
+        yield "error size", f"{figure(report.error_size)}, the median ‖∂ℓ/∂logits‖"
+    if report.reference_fidelity:
+        # Minimum by a key that puts NaN first: a lost gradient must not hide behind good ones.
+        worst = min(report.reference_fidelity, key=lambda v: (v == v, v))
+        yield (
+            "reference fidelity",
+            f"{figure(worst, numbers.FIDELITY_DIGITS)} at the worst site, against fp64",
+        )
+
+
+def _drift(report: Measurements) -> Iterator[tuple[str, str]]:
+    if report.groups is not None:
+        yield "groups behind (c)", f"{report.groups:,} of 128 samples"
+    site = report.stability_layer
+    if report.drift_shares is None or site is None:
+        return
+    text = f"{figure(report.drift_shares[site])} at site {site}"
+    if report.drift_share_intervals is not None:
+        interval = report.drift_share_intervals[site]
+        text += f", {figure(interval.low)} to {figure(interval.high)} ({numbers.level(interval)})"
+    yield "drift share ρ", text
+
+
+def _nonfinite(report: Measurements) -> Iterator[tuple[str, str]]:
+    for label, counts in (
+        ("non-finite h", report.nonfinite_hiddens),
+        ("non-finite g", report.nonfinite_grads),
+    ):
+        hit = [site for site, number in enumerate(counts or ()) if number]
+        if counts is not None and hit:
+            worst = max(counts)
+            yield label, f"at site{'s' if len(hit) > 1 else ''} {runs(hit)}; up to {count(worst, 'sample')}"
+    if report.nonfinite_logits:
+        yield "non-finite logits", count(report.nonfinite_logits, "sample")
+
+
+def _extra(report: Measurements) -> Iterator[tuple[str, str]]:
+    for name, value in report.extra.items():
+        values = value if isinstance(value, tuple) else (value,)
+        shown = ", ".join(figure(v) for v in values[:_MOST_VALUES])
+        rest = f", … ({len(values):,} in all)" if len(values) > _MOST_VALUES else ""
+        yield middle_out(name, NAME_LENGTH), shown + rest
+
+
+def not_measured(report: DiagnosticReport) -> Facts:
+    """Every gap, with the reason where one is known."""
+    gaps = [
+        (f"({r.letter}) {one_line(r.name)}", sentence(r) or STATE_WORDS[r.state].lower())
+        for r in report.readings
+        if r.state in (State.NOT_MEASURED, State.UNDECIDED)
+    ]
+    return gaps + gaps_beside(report) + _alignment_gaps(report)
+
+
+def gaps_beside(report: Measurements) -> Facts:
+    """What is missing of the figures that explain (b) and (c)."""
+    gaps = [] if report.bp_grad_norms is None else _beside_gradient(report)
+    if report.cross_batch_stability is not None and report.drift_shares is None:
+        gaps.append(("drift share ρ", "not recorded"))
+    return gaps
+
+
+def _beside_gradient(report: Measurements) -> Facts:
+    figures = (
+        ("error size", report.error_size, ""),
+        ("scale-free gradient", report.scale_free_gradients, ""),
+        ("reference fidelity", report.reference_fidelity, report.no_fidelity),
+    )
+    return [
+        (label, shortened(why, NOTE_LENGTH) or "not recorded")
+        for label, value, why in figures
+        if value is None
+    ]
+
+
+def _alignment_gaps(report: Measurements) -> Facts:
+    alignment = report.alignment
+    if alignment is None:
+        return [("alignment Γ", "no credit rule was given")]
+    if alignment.unavailable:
+        return [("alignment Γ", shortened(alignment.unavailable, NOTE_LENGTH))]
+    if alignment.null is None:
+        return [("null of Γ", shortened(alignment.no_null, NOTE_LENGTH) or "not recorded")]
+    return []
+
+
+def thresholds(report: DiagnosticReport) -> Facts:
+    """The thresholds that were judged by, in the order of the diagnostics."""
+    limits = report.thresholds
+    rows = [
+        ("(a) growth of one block", f"> {round_number(limits.h_norm_explosion_ratio)}"),
+        ("(b) median ‖g_L‖", f"< {round_number(limits.g_norm_floor)}"),
+        ("(c) cosine of group means", f"> {round_number(limits.stability_drift_ceiling)}"),
+        ("(d) margin over frozen blocks", f"< {round_number(limits.frozen_acc_margin_pp)} pp"),
+    ]
+    if limits.drift_share_ceiling is not None:
+        rows[2] = ("(c) drift share ρ", f"> {round_number(limits.drift_share_ceiling)}")
+    return rows
+
+
+def provenance(report: DiagnosticReport) -> Facts:
+    """Versions, device and precision, and the schema of the record."""
+    rows = [(middle_out(k, NAME_LENGTH), shortened(v, 200)) for k, v in report.provenance.items()]
+    return [*capped(rows), ("report schema", str(report.schema_version))]
+
+
+def warnings(report: DiagnosticReport) -> list[str]:
+    """The warnings, one line each."""
+    rows = capped(("", shortened(warning, NOTE_LENGTH)) for warning in report.warnings)
+    return [f"{label} {words}".strip() for label, words in rows]

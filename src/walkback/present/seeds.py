@@ -1,0 +1,66 @@
+"""Several seeds of one method in words: every diagnostic over the seeds, and whether they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from walkback.present.numbers import count, figure, percent, signed, with_unit
+from walkback.present.plain import NAME_LENGTH, middle_out
+from walkback.protocol.records import DiagnosticReport, State
+
+if TYPE_CHECKING:
+    from walkback.protocol.seeds import DiagnosticSummary, SeedSummary
+
+PUBLISHED_UNITS = {"a": "×", "d": "pp"}
+
+
+def headline(summary: SeedSummary) -> str:
+    """`DFA, 3 seeds: unanimous, needs walk-back; accuracy 30.57 % ± 0.775 pp`."""
+    name = middle_out(summary.method_name, NAME_LENGTH) or "unnamed"
+    # A mixed verdict names its agreement itself.
+    agreement = "" if summary.agreement == "mixed" else f"{summary.agreement}, "
+    text = f"{name}, {count(len(summary.seeds), 'seed')}: {agreement}{summary.verdict}"
+    if summary.headline_mean is None:
+        return text
+    spread = "" if summary.headline_sd is None else f" ± {with_unit(figure(100 * summary.headline_sd), 'pp')}"
+    return f"{text}; accuracy {percent(summary.headline_mean)}{spread}"
+
+
+def sentences(summary: SeedSummary, units: Mapping[str, str] = PUBLISHED_UNITS) -> list[str]:
+    """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd."""
+    return [_sentence(diagnostic, units.get(diagnostic.letter, "")) for diagnostic in summary.diagnostics]
+
+
+def _sentence(diagnostic: DiagnosticSummary, unit: str) -> str:
+    states = diagnostic.states
+    head = f"({diagnostic.letter}) {middle_out(diagnostic.name, NAME_LENGTH)}"
+    if set(states) == {State.NOT_MEASURED}:
+        return f"{head}: not measured"
+    fired = states.count(State.FIRE)
+    gaps = len(states) - fired - states.count(State.PASS)
+    parts = [f"{diagnostic.agreement}, {fired} of {len(states)} fire"]
+    parts += [f"{gaps} without a reading"] if gaps else []
+    parts += [f"{diagnostic.fragile} fragile"] if diagnostic.fragile else []
+    return f"{head}: {', '.join(parts)}; {_spread(diagnostic, unit)}"
+
+
+def _spread(diagnostic: DiagnosticSummary, unit: str) -> str:
+    if diagnostic.mean is None:
+        return "no figures"
+    mean = signed(diagnostic.mean) if unit == "pp" else figure(diagnostic.mean)
+    if diagnostic.sd is None:
+        return f"one figure, {with_unit(mean, unit)}"
+    return f"mean {mean} ± {with_unit(figure(diagnostic.sd), unit)}"
+
+
+def summaries(reports: Sequence[DiagnosticReport]) -> Iterator[SeedSummary]:
+    """A summary of every method that has several reports, in the order in which the methods appear."""
+    # Imported here because intervals over seeds need scipy, and a single report does not.
+    from walkback.protocol.seeds import combine
+
+    groups: dict[tuple[str, tuple[str, ...]], list[DiagnosticReport]] = {}
+    for report in reports:
+        letters = tuple(reading.letter for reading in report.readings)
+        groups.setdefault((report.method_name, letters), []).append(report)
+    return (combine(group) for group in groups.values() if len(group) > 1)

@@ -1,0 +1,148 @@
+"""A report as text: plain where it is piped or pasted, coloured on a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from walkback.present import outline
+from walkback.present.alignment_facts import MEANING, alignment_facts
+from walkback.present.comparison import comparison_blocks, seed_blocks
+from walkback.present.numbers import reading_figure
+from walkback.present.plain import NOTE_LENGTH, one_line, shortened
+from walkback.present.site_table import alignment_table, site_table
+from walkback.present.text_tables import site_blocks
+from walkback.protocol.records import DiagnosticReport, Reading, State
+
+if TYPE_CHECKING:
+    from walkback.protocol.seeds import SeedSummary
+
+WIDTH = 100
+_INDENT = 4
+
+STYLES = {
+    State.PASS: "green",
+    State.FIRE: "bold red",
+    State.NOT_MEASURED: "dim",
+    State.UNDECIDED: "yellow",
+}
+
+
+def render(report: DiagnosticReport) -> str:
+    """The report as plain text, at most 100 columns wide."""
+    return to_plain(blocks(report))
+
+
+def print_report(report: DiagnosticReport, console: Console | None = None) -> None:
+    """Print the report, in colour where the console shows colour."""
+    target = console or _standard_output()
+    for block in blocks(report, target.width):
+        target.print(block)
+
+
+def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> str:
+    """Several reports side by side as plain text: one row each, and what the seeds of a method agree on.
+
+    A row is named by its method and seed, or as `names` says.
+    """
+    return to_plain(comparison_blocks(reports, names))
+
+
+def print_comparison(
+    reports: Sequence[DiagnosticReport], console: Console | None = None, names: Sequence[str] | None = None
+) -> None:
+    """Print several reports side by side, in colour where the console shows colour."""
+    target = console or _standard_output()
+    for block in comparison_blocks(reports, names, target.width):
+        target.print(block)
+
+
+def _standard_output() -> Console:
+    """A console on stdout; a pipe has no width of its own, and gets that of the plain text."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def render_seeds(summary: SeedSummary) -> str:
+    """What several seeds of one method say, as plain text."""
+    return to_plain(seed_blocks(summary))
+
+
+def to_plain(renderables: Iterable[RenderableType]) -> str:
+    """What a console without colour would print, without trailing blanks."""
+    file = io.StringIO()
+    # Width and height both, or rich asks the terminal; the rest keeps colour settings of the environment out.
+    console = Console(
+        file=file, width=WIDTH, height=100, color_system=None, force_terminal=False, force_jupyter=False,
+        highlight=False, legacy_windows=False,
+    )  # fmt: skip
+    for renderable in renderables:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())
+
+
+def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableType]:
+    """The parts of the report, from its name to its verdict."""
+    yield _head(report)
+    for reading in report.readings:
+        yield _diagnostic(reading)
+    yield from _facts("beside the four", outline.evidence(report))
+    yield from site_blocks(site_table(report), width)
+    yield from _facts(MEANING, alignment_facts(report))
+    yield from site_blocks(alignment_table(report), width)
+    # The readings and Γ have said above what they lack.
+    yield from _facts("also not measured", outline.gaps_beside(report))
+    yield from _warnings(report)
+    yield _verdict(report)
+
+
+def _head(report: DiagnosticReport) -> RenderableType:
+    lines = [Text.assemble(("walkback report", "bold"), ": ", outline.title(report))]
+    lines += [Text(shortened(report.notes, NOTE_LENGTH))] if report.notes else []
+    basis = outline.basis(report)
+    lines += [Text(basis, style="dim")] if basis else []
+    return Group(*lines, Text())
+
+
+def _diagnostic(reading: Reading) -> RenderableType:
+    line = Text()
+    line.append(_padded(f"({reading.letter}) {one_line(reading.name)}", 24), style="bold")
+    line.append(_padded(outline.state_word(reading), 15), style=STYLES[reading.state])
+    line.append(f"{reading_figure(reading):>12}   {outline.fires_when(reading)}")
+    line.append(f"   site {reading.site}" if reading.site is not None else "")
+    below = [part for part in (outline.interval_text(reading), outline.sentence(reading)) if part]
+    return Group(line, *(Padding(Text(part), (0, 0, 0, _INDENT)) for part in below), Text())
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * max(width - cell_len(text), 1)
+
+
+def _facts(heading: str, facts: outline.Facts) -> Iterator[RenderableType]:
+    if not facts:
+        return
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, max_width=30)
+    grid.add_column(overflow="fold")
+    for label, words in facts:
+        grid.add_row(Text(label), Text(words))
+    yield Text(heading, style="bold")
+    yield Padding(grid, (0, 0, 1, _INDENT))
+
+
+def _warnings(report: DiagnosticReport) -> Iterator[RenderableType]:
+    for warning in outline.warnings(report):
+        yield Padding(Text.assemble(("warning: ", "yellow"), warning), (0, 0, 1, 0))
+
+
+def _verdict(report: DiagnosticReport) -> RenderableType:
+    return Text.assemble(
+        ("verdict: ", "bold"), (outline.verdict_line(report), STYLES[outline.verdict_state(report)])
+    )

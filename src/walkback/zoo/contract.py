@@ -1,0 +1,157 @@
+"""What the zoo is made of: data of a known shape, a model of blocks, and a method that trains it.
+
+    x ── stem ── h_0 ── block_1 ── h_1 ── … ── block_L ── h_L ── head ── logits
+
+An architecture is a function from a `DataSpec` to a `BlockModel`; a method is an `nn.Module` that holds its
+own feedback and says which credit a_l each site h_l gets. Any method trains any architecture.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from walkback.protocol.credit import Trace
+from walkback.zoo.modes import evaluating
+from walkback.zoo.options import as_dict, read_options, require_at_least
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """What a network is built for: the shape of one input, (C, H, W) or (D,), and the number of classes."""
+
+    input_shape: tuple[int, ...]
+    classes: int
+
+    @property
+    def features(self) -> int:
+        """The number of values in one input."""
+        return prod(self.input_shape)
+
+
+class Block(nn.Module, ABC):
+    """One step of the stream, h_l = join(h_{l−1}, f(h_{l−1})), by default the residual h + f(h)."""
+
+    @abstractmethod
+    def branch(self, hidden: Tensor) -> Tensor:
+        """f(h): what the block computes, and what the penalty is on."""
+
+    def join(self, hidden: Tensor, branch: Tensor) -> Tensor:
+        """The next site from this one and the branch; a block without a skip returns the branch."""
+        return hidden + branch
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """The next site."""
+        return self.join(hidden, self.branch(hidden))
+
+
+class BlockList(nn.ModuleList):
+    """The blocks in order; a plain ModuleList that says what it holds."""
+
+    def __iter__(self) -> Iterator[Block]:
+        return super().__iter__()  # type: ignore[return-value]
+
+
+class BlockModel(nn.Module):
+    """A network whose forward pass is head(block_L(… block_1(stem(x)))).
+
+    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout.
+    """
+
+    def __init__(self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec) -> None:
+        super().__init__()
+        self.stem = stem
+        self.blocks = BlockList(blocks)
+        self.head = head
+        self.data = data
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The logits, (B, …) → (B, classes)."""
+        hidden = self.stem(inputs)
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden)  # type: ignore[no-any-return]
+
+    @cached_property
+    def site_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of one sample at each site h_0 … h_L, seen on an input of zeros."""
+        parameter = next(self.parameters())
+        with evaluating(self), torch.no_grad():
+            hidden = self.stem(parameter.new_zeros(1, *self.data.input_shape))
+            shapes = [tuple(hidden.shape[1:])]
+            for block in self.blocks:
+                hidden = block(hidden)
+                shapes.append(tuple(hidden.shape[1:]))
+        return tuple(shapes)
+
+
+def learns(module: nn.Module) -> bool:
+    """Whether any parameter of the module is trained."""
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+class StepResult(NamedTuple):
+    """What a training step saw; both without gradient."""
+
+    loss: Tensor
+    """The batch's mean cross-entropy, without the penalty or the method's own objective."""
+    logits: Tensor
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """Options that every method has."""
+
+    credit_norm: Literal["none", "per_sample"] = "none"
+    """`per_sample`: each sample's credit is scaled to unit norm, so samples already learnt keep pushing."""
+    penalty: float = 0.0
+    """λ of λ · mean over samples of ‖f_l(h_{l−1})‖², added to the objective of each block that learns."""
+
+
+class Method(nn.Module, ABC):
+    """A rule for credit, and the training step that follows from it.
+
+    Feedback is held in buffers and submodules, so `state_dict` saves it. The model is not a submodule: it is
+    saved by itself. A method whose feedback can be drawn again also has `redraw(generator)`.
+    """
+
+    model: BlockModel
+    options_type: ClassVar[type[MethodOptions]] = MethodOptions
+    independent_feedback: ClassVar[bool] = False
+    """Whether the feedback of different sites is drawn independently."""
+
+    def __init__(self, model: BlockModel, generator: torch.Generator | None = None, **options: Any) -> None:
+        super().__init__()
+        # Past nn.Module's own __setattr__, which would make the model a part of the method's state_dict.
+        self.__dict__["model"] = model
+        self.options = read_options(self._name(), self.options_type, options)
+        require_at_least(self._name(), 0, penalty=self.options.penalty)
+        self.draw(generator)
+        parameter = next(model.parameters())
+        self.to(parameter.device, parameter.dtype)
+
+    def draw(self, generator: torch.Generator | None) -> None:
+        """Create the feedback; a method without feedback creates nothing. None: torch's own generator."""
+        return
+
+    @abstractmethod
+    def credits(self, trace: Trace) -> Sequence[Tensor]:
+        """a_0 … a_L, one tensor shaped like each site, such that h_l should move along −a_l."""
+
+    @abstractmethod
+    def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
+        """Add this batch's update direction to `.grad` of all that learns in the model and in the method."""
+
+    def _fresh(self, generator: torch.Generator) -> Any:
+        return type(self)(self.model, generator, **as_dict(self.options))
+
+    @classmethod
+    def _name(cls) -> str:
+        return f"method {cls.__module__.rpartition('.')[2]}"

@@ -1,0 +1,1 @@
+"""Ways to assign credit: each file supplies one `Method`; penalty and freezing combine with any of them."""

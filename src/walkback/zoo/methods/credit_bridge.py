@@ -1,0 +1,57 @@
+"""Credit Bridge: predict the credit of the last site from any site and the output error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from walkback.protocol.credit import Trace
+from walkback.zoo.contract import MethodOptions
+from walkback.zoo.methods.bridge import Bridge, BridgeOptions, scale_of, squared_error
+from walkback.zoo.methods.site_vectors import as_vectors, read_vectors
+
+
+@dataclass(frozen=True)
+class CreditBridgeOptions(BridgeOptions):
+    """What the predictor learns."""
+
+    target: Literal["raw", "scaled"] = "scaled"
+    """The terminal credit as it is, or divided by the batch's mean norm of it."""
+
+
+class CreditBridge(Bridge):
+    """a_l = predictor(LayerNorm(h_l), l, e), trained on its squared distance to the terminal credit ∂ℓ/∂h_L.
+
+    The record names this method and gives its results, no more. The definition, and the defaults (scaled
+    target, credit given to the block that reads h_l, scaled to unit norm per sample), are a reading chosen
+    among variants because it behaves as published: fitted, not confirmed.
+    """
+
+    options_type: ClassVar[type[MethodOptions]] = CreditBridgeOptions
+    options: CreditBridgeOptions
+
+    def context_size(self) -> int:
+        """The error e."""
+        return self.model.data.classes
+
+    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor]:
+        """The prediction at each site, and the predictor's squared error over these sites."""
+        error = trace.error.to(trace.logits.dtype)
+        target = read_vectors(self._terminal_credit(trace.hiddens[-1], error))
+        with torch.enable_grad():
+            states = [as_vectors(trace.hiddens[site].detach()) for site in sites]
+            predictions = self.predictor(states, sites, error)
+            objective = squared_error(predictions, target / scale_of(target, self.options.target))
+        predicted = predictions.detach()
+        return [self.as_credit(p, site) for p, site in zip(predicted, sites, strict=True)], objective
+
+    def _terminal_credit(self, last: Tensor, error: Tensor) -> Tensor:
+        """∂ℓ/∂h_L of each sample's own loss, which the head alone determines."""
+        with torch.enable_grad():
+            last = last.detach().requires_grad_()
+            logits = self.model.head(last)
+        return torch.autograd.grad(logits, last, error)[0]

@@ -1,0 +1,43 @@
+"""Sites of every shape as one vector per sample, and back.
+
+(B, d) is the vector itself; of (B, T, d) it is the mean over tokens, and a vector is handed to every token;
+(B, C, H, W) is flattened. A head that is given tokens reads token 0, the class token.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from torch import Tensor
+
+
+def has_tokens(shape: tuple[int, ...]) -> bool:
+    """Whether one sample at this site, without its batch axis, is a sequence of tokens (T, d)."""
+    return len(shape) == 2
+
+
+def vector_size(shape: tuple[int, ...]) -> int:
+    """How long the vector of one sample is: d, d, C·H·W."""
+    return shape[-1] if has_tokens(shape) else prod(shape)
+
+
+def as_vectors(hidden: Tensor) -> Tensor:
+    """One vector per sample, (B, …) → (B, D)."""
+    return hidden.mean(dim=1) if has_tokens(tuple(hidden.shape[1:])) else hidden.flatten(1)
+
+
+def as_site(vectors: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """One vector per sample in the shape of a site, (B, D) → (B, …); each token gets the whole vector."""
+    if has_tokens(shape):
+        return vectors.unsqueeze(1).expand(-1, shape[0], -1)
+    return vectors.view(-1, *shape)
+
+
+def read_vectors(last: Tensor) -> Tensor:
+    """The part of the last site that the head reads, (B, …) → (B, D): of tokens, the class token."""
+    return last[:, 0] if has_tokens(tuple(last.shape[1:])) else last.flatten(1)
+
+
+def as_last_site(vectors: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A vector per sample in a form that the head reads, (B, D) → (B, …): of tokens, one, the class token."""
+    return vectors.unsqueeze(1) if has_tokens(shape) else vectors.view(-1, *shape)

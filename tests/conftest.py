@@ -1,0 +1,11 @@
+"""Shared by all tests: one thread, one seed."""
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)

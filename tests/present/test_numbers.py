@@ -1,0 +1,62 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walkback.present.numbers import against, count, figure, percent, reading_figure, round_number, signed
+from walkback.protocol.records import Reading, State
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.00801, "0.00801"), (0.001, "0.00100"), (0.000999, "9.99e-04"), (0.9999, "1.00"), (0.5, "0.500"),
+        (10.961, "11.0"), (694.458, "694"), (35824.8, "35800"), (99949.0, "99900"), (99999.9, "1.00e+05"),
+        (435299520.0, "4.35e+08"), (4.1747e-9, "4.17e-09"), (-0.0359, "-0.0359"), (-4.2e8, "-4.20e+08"),
+        (0.0, "0"), (-0.0, "0"), (5e-324, "4.94e-324"), (math.nan, "NaN"), (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"), (None, "–"),
+    ],
+)  # fmt: skip
+def test_three_significant_digits_plain_in_the_middle_scientific_beyond(value, written):
+    assert figure(value) == written
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_written_figure_is_the_number_to_three_digits(value):
+    assert float(figure(value)) == float(f"{value:.2e}")
+
+
+@given(st.floats(1e-12, 1e12), st.sampled_from([50.0, 1e-7, 0.3, 2.0]))
+def test_a_figure_never_rounds_across_its_threshold(value, threshold):
+    shown = float(against(value, threshold))
+    assert (shown > threshold) == (value > threshold)
+    assert (shown < threshold) == (value < threshold)
+
+
+def test_a_figure_just_past_its_threshold_shows_the_digits_that_decide():
+    assert against(50.0004, 50.0) == "50.0004"
+    assert against(2040.7, 50.0) == "2040"
+    assert against(50.0, 50.0) == "50.0"
+
+
+def test_signs_scores_and_counts():
+    assert [signed(v) for v in (0.068, -0.022, 0.0, math.inf)] == ["+0.0680", "-0.0220", "0", "Infinity"]
+    assert [percent(v) for v in (0.3107, 1.0, None, math.nan)] == ["31.07 %", "100.00 %", "–", "NaN"]
+    assert [round_number(v) for v in (50.0, 1e-7, 0.3, None)] == ["50", "1e-07", "0.3", "–"]
+    assert [count(1, "site"), count(10000, "sample")] == ["1 site", "10,000 samples"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "written"),
+    [
+        (2.314, "pp", "+2.31 pp"),
+        (2043.0, "×", "2040×"),
+        (math.nan, "×", "NaN"),
+        (None, "pp", "–"),
+        (0.25, "", "0.250"),
+    ],
+)
+def test_a_reading_carries_its_unit(value, unit, written):
+    reading = Reading(letter="x", name="x", state=State.PASS, figure=value, unit=unit)
+    assert reading_figure(reading) == written

@@ -1,0 +1,231 @@
+"""What cannot be measured is refused in a sentence that says what came, what was expected and what to do."""
+
+import pytest
+import torch
+from small_models import CLASSES, INPUT, WIDTH, ConvNet, Encoder, Regression, ResMLP, TokenNet, labelled
+from torch import nn
+
+import walkback
+from walkback.errors import BatchError, BlocksError, CreditError, InputError
+
+X, Y = labelled(20)[0]
+
+
+def refused(error, match, model=None, batches=None, **options):
+    with pytest.raises(error, match=match) as caught:
+        walkback.diagnose(model if model is not None else ResMLP(), [(X, Y)] if batches is None else batches, **options)
+    assert isinstance(caught.value, walkback.errors.WalkbackError)
+
+
+@pytest.mark.parametrize(
+    "batches, message",
+    [
+        ([], r"eval_batches is empty; expected at least one batch"),
+        (iter(()), r"eval_batches is empty"),
+        (None, r"eval_batches is NoneType; expected an iterable of \(inputs, targets\)"),
+        (X, r"eval_batches is Tensor; expected an iterable"),
+        ({"inputs": X, "labels": Y}, r"eval_batches is dict; expected an iterable"),
+        ((X, Y), r"batch 0 is Tensor, without targets.*expected \(inputs, targets\)"),
+        ([X], r"batch 0 is Tensor, without targets"),
+        ([(X,)], r"batch 0 is a tuple of 1, without targets"),
+        ([(X, X, Y)], r"batch 0 is a tuple of 3.*For several inputs: \(\(input_1, input_2\), targets\)"),
+        ([{"inputs": X}], r"batch 0 is a mapping with the keys \['inputs'\] and no targets; expected one of labels"),
+        ([(X, Y), (X[:0], Y[:0])], r"batch 1 holds no samples; leave empty batches out"),
+        ([(X[0], Y[0])], r"batch 0 has a single target and no batch axis.*DataLoader"),
+        ([(X, Y[:7])], r"batch 0 has 7 targets for inputs of leading size \[20\]; expected one target per sample"),
+        ([("text", Y)], r"batch 0 has 20 targets for inputs of leading size none"),
+        ([(X, ["a"] * 20)], r"the targets of batch 0 are list; expected a tensor with one entry per sample"),
+        ([(X, None)], r"the targets of batch 0 are NoneType"),
+        ([(X, Y + 1)], r"the labels run from 1 to 3, but the model has 3 classes; expected 0 … 2"),
+        ([(X, Y - 1)], r"the labels run from -1 to 1, but the model has 3 classes"),
+        ([(X, Y.float())], r"logits of shape \(20, 3\) with torch.float32 targets of shape \(20,\) do not fit.*pass loss="),
+        ([(X, torch.rand(20, CLASSES))], r"targets of shape \(20, 3\) do not fit cross-entropy"),
+    ],
+)
+def test_batches(batches, message):
+    with pytest.raises(BatchError, match=message):
+        walkback.diagnose(ResMLP(), batches)
+
+
+def test_an_ignored_label_is_for_tokens_only():
+    refused(BatchError, r"the labels run from -100 to", batches=[(X, torch.where(Y == 0, -100, Y))])
+
+
+def test_labels_out_of_range_in_a_later_batch():
+    refused(BatchError, "the labels run from 1 to 3", batches=[(X, Y), (X, Y + 1)])
+
+
+def test_sites_whose_width_changes():
+    long, short = labelled(20, shape=(5, INPUT))[0], labelled(20, shape=(4, INPUT))[0]
+    refused(
+        BatchError,
+        r"site 0 has the shape \(20, 4, 8\) in batch 1 and \(20, 5, 8\) before.*Pad to one length, or pass tokens='class_token'",
+        model=Encoder(),
+        batches=[long, short],
+    )
+    report = walkback.diagnose(Encoder(), [long, short], tokens="class_token")
+    assert report.samples == 40
+
+
+def test_outputs():
+    class Pooled(ResMLP):
+        def forward(self, inputs):
+            return super().forward(inputs)[:3]
+
+    class Scalar(ResMLP):
+        def forward(self, inputs):
+            return super().forward(inputs).mean()
+
+    class Text(ResMLP):
+        def forward(self, inputs):
+            super().forward(inputs)
+            return "cat"
+
+    class Classes(ResMLP):
+        def forward(self, inputs):
+            return super().forward(inputs).argmax(-1, keepdim=True)
+
+    refused(BatchError, r"the model gave an output of shape \(3, 3\) for 20 targets; expected one row", Pooled())
+    refused(BatchError, r"the model gave an output of shape \(\) for 20 targets", Scalar(), blocks="blocks.*")
+    refused(BatchError, r"the model returned str, in which no logits were found", Text())
+    refused(BatchError, r"the model gave torch.int64 outputs; expected floating-point", Classes(), blocks="blocks.*")
+    refused(BatchError, r"logits of shape \(20,\) .* do not fit cross-entropy", Regression())
+
+
+@pytest.mark.parametrize(
+    "loss, message",
+    [
+        (nn.functional.cross_entropy, r"loss= gave shape \(\) for 20 samples; expected one loss per sample.*reduction='none'"),
+        (lambda logits, targets: (logits**2), r"loss= gave shape \(20, 3\) for 20 samples"),
+        (lambda logits, targets: 3.0, r"loss= gave float for 20 samples"),
+        (lambda logits, targets: None, r"loss= gave NoneType"),
+        (lambda logits, targets: torch.ones(20), r"loss= gave a value that does not depend on the logits"),
+        (lambda logits, targets: logits.detach().sum(1), r"loss= gave a value that does not depend on the logits"),
+        (lambda logits, targets: torch.rand(20, requires_grad=True) * 2, r"does not depend on the logits"),
+    ],
+)
+def test_losses(loss, message):
+    refused(InputError, message, loss=loss)
+
+
+def test_a_loss_that_is_no_function():
+    refused(InputError, r"loss= is a str; expected a function of \(logits, targets\)", loss="cross_entropy")
+
+
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        (lambda x: x, r"model is a function; expected a torch\.nn\.Module.*walkback\.Measurements"),
+        (None, r"model is a NoneType; expected a torch\.nn\.Module"),
+        ({"stem.weight": X}, r"model is a dict"),
+        (ResMLP, r"model is the class ResMLP; expected a torch\.nn\.Module.*Build it first"),
+    ],
+)
+def test_models_that_are_none(model, message):
+    with pytest.raises(InputError, match=message):
+        walkback.diagnose(model, [(X, Y)])
+
+
+def test_batchnorm_without_running_statistics():
+    model = ConvNet()
+    model.features[1].norm = nn.BatchNorm2d(6, track_running_stats=False)
+    batches = labelled(20, shape=(3, 6, 6))
+    refused(InputError, r"features\.1\.norm is a BatchNorm2d without running statistics.*depends on the others", model, batches)
+    model.features[1].norm = nn.InstanceNorm2d(6)
+    walkback.diagnose(model, batches)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_samples_that_influence_each_other(causal):
+    class OverTheBatch(ResMLP):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+
+        def body(self, hidden):
+            mask = nn.Transformer.generate_square_subsequent_mask(len(hidden)) if causal else None
+            hidden = self.blocks[1](self.blocks[0](hidden))
+            mixed, _ = self.attention(hidden[None], hidden[None], hidden[None], attn_mask=mask, is_causal=False)
+            return self.blocks[2](hidden + mixed[0])
+
+    refused(InputError, r"the logits of one sample depend on 'input of blocks\.0' of another .*batch_first", OverTheBatch())
+
+
+def test_a_sequence_first_encoder_that_is_given_batches_first():
+    class Mistaken(Encoder):
+        def __init__(self):
+            super().__init__(batch_first=False)
+            self.batch_first = True
+
+    refused(InputError, "the logits of one sample depend on", Mistaken(), labelled(20, shape=(5, INPUT)))
+
+
+class FullyShardedDataParallel(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, nn.DataParallel], ids=["outermost", "inside a wrapper"])
+def test_sharded_models(wrap):
+    refused(InputError, r"the model is sharded with FSDP.*Gather it first", wrap(FullyShardedDataParallel(ResMLP())))
+
+
+def test_sharded_blocks():
+    model = ResMLP()
+    model.blocks[0] = FullyShardedDataParallel(model.blocks[0])
+    refused(InputError, r"the model is sharded with FSDP", model)
+
+
+@pytest.mark.parametrize(
+    "credit, message",
+    [
+        (lambda h, logits, y: list(h)[1:], r"the credit rule gave 3 for 4 sites; expected a list with one tensor"),
+        (lambda h, logits, y: None, r"the credit rule gave NoneType for 4 sites"),
+        (lambda h, logits, y: torch.stack(list(h)), r"the credit rule gave Tensor for 4 sites"),
+        (lambda h, logits, y: [*h[:3], h[3][:, :5]], r"the credit for site 3 has shape \(20, 5\); expected.*\(20, 8\)"),
+        (lambda h, logits, y: [*h[:2], None, h[3]], r"the credit for site 2 has NoneType"),
+        ("dfa", r"credit is str; expected a method with credits\(trace\), or a function"),
+    ],
+)
+def test_credits(credit, message):
+    refused(CreditError, message, credit=credit)
+
+
+def test_an_unknown_token_reduction():
+    refused(InputError, r"no token reduction 'cls_token'\. Did you mean 'class_token'\? Known: class_token", tokens="cls_token")
+
+
+def test_scores_that_are_none():
+    for name in ("headline_acc", "frozen_baseline_acc"):
+        refused(InputError, rf"{name} is 61.*divide percentages by 100", **{name: 61.0})
+
+
+def test_a_model_without_blocks():
+    refused(BlocksError, "no chain of blocks was found in Linear", nn.Linear(INPUT, CLASSES))
+
+
+class Mine(Exception):
+    """An error of the model's own."""
+
+
+def test_errors_of_the_model_pass_through():
+    class Hostile(ResMLP):
+        def body(self, hidden):
+            raise Mine("not today")
+
+    model = Hostile().train()
+    with pytest.raises(Mine, match="^not today$"):
+        walkback.diagnose(model, [(X, Y)])
+    assert all(module.training for module in model.modules())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_errors_of_torch_pass_through():
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        walkback.diagnose(ResMLP(), labelled(20, shape=(INPUT + 1,)))
+
+
+def test_token_targets_of_another_length():
+    batches = [(labelled(20, shape=(5, INPUT))[0][0], torch.zeros(20, 4, dtype=torch.long))]
+    refused(BatchError, r"\(20, 5, 3\) with torch.int64 targets of shape \(20, 4\)", TokenNet("each"), batches)

@@ -1,0 +1,233 @@
+"""The blocks: found, named, chosen between, refused."""
+
+import pytest
+import torch
+from agreement import agrees
+from small_models import CLASSES, INPUT, WIDTH, Branch, Residual, ResMLP, Towers, labelled, plain_sequential, sites_of
+from torch import nn
+
+import walkback
+from walkback.errors import BlocksError
+
+BLOCKS = sites_of("blocks.0", "blocks.1", "blocks.2")
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        lambda model: "blocks.*",
+        lambda model: "blocks.[0-2]",
+        lambda model: "blocks.0, blocks.1,blocks.2",
+        lambda model: ["blocks.0", "blocks.1", "blocks.2"],
+        lambda model: ("blocks.0", "blocks.[12]"),
+        lambda model: model.blocks,
+        lambda model: list(model.blocks),
+        lambda model: nn.Sequential(*model.blocks),
+    ],
+)
+def test_ways_to_name_them(blocks):
+    model = ResMLP()
+    report = agrees(model, labelled(20), BLOCKS, blocks=blocks(model))
+    assert report.provenance["blocks"] == "blocks.* (given)"
+
+
+def test_one_block_of_many():
+    model = ResMLP()
+    for blocks in (model.blocks[1], "blocks.1", ["blocks.1"]):
+        report = agrees(model, labelled(20), sites_of("blocks.1"), blocks=blocks)
+        assert report.provenance["blocks"] == "blocks.1 (given)"
+
+
+def test_what_the_report_names_can_be_passed_back():
+    for model in (ResMLP(), plain_sequential()):
+        found = walkback.diagnose(model, labelled(20))
+        given = walkback.diagnose(model, labelled(20), blocks=found.provenance["blocks"].removesuffix(" (found by structure)"))
+        assert given.measurements == found.measurements
+
+
+def test_two_chains_of_one_length_are_a_choice_for_the_caller():
+    model, batches = Towers(), labelled(20)
+    with pytest.raises(BlocksError, match=r"Pass one of: blocks='left\.\*' \(3 blocks\); blocks='right\.\*' \(3 blocks\)"):
+        walkback.diagnose(model, batches)
+    for side in ("left", "right"):
+        taps = sites_of(f"{side}.0", f"{side}.1", f"{side}.2")
+        agrees(model, batches, taps, blocks=f"{side}.*")
+
+
+def test_the_longer_of_two_chains_is_taken():
+    model = Towers()
+    model.left.append(Residual())
+    model.right.append(nn.Identity())
+    report = walkback.diagnose(model, labelled(20))
+    assert report.provenance["blocks"] == "left.* (found by structure)"
+
+
+def test_of_nested_chains_the_outer_is_taken():
+    class Nested(ResMLP):
+        def __init__(self):
+            super().__init__(block=lambda: nn.Sequential(Residual()))
+
+    report = walkback.diagnose(Nested(), labelled(20))
+    assert report.provenance["blocks"] == "blocks.* (found by structure)"
+
+
+def test_an_unknown_name_gets_a_suggestion():
+    with pytest.raises(BlocksError, match=r"blocks='block\.0' matches no module of ResMLP\. Did you mean 'blocks\.0'\?"):
+        walkback.diagnose(ResMLP(), labelled(20), blocks="block.0")
+    with pytest.raises(BlocksError, match=r"blocks='layer\.\*' matches no module of ResMLP\..*Known: blocks, blocks\.0"):
+        walkback.diagnose(ResMLP(), labelled(20), blocks="layer.*")
+
+
+def test_an_unknown_name_in_a_large_model_gets_a_short_suggestion():
+    with pytest.raises(BlocksError) as caught:
+        walkback.diagnose(ResMLP(depth=12), labelled(20), blocks="block.3")
+    assert "Did you mean one like 'blocks.3'" in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "blocks, message",
+    [
+        ([], "blocks= is empty"),
+        ("", "blocks= is empty"),
+        (Residual(), "holds a Residual that is no part of ResMLP"),
+        ([3], "holds int 3; expected dotted names"),
+        (7, "blocks=7 is int; expected names"),
+        ("unused", "never calls unused with a floating tensor"),
+    ],
+)
+def test_blocks_that_are_none(blocks, message):
+    model = ResMLP()
+    model.unused = nn.Linear(3, 3)
+    with pytest.raises(BlocksError, match=message):
+        walkback.diagnose(model, labelled(20), blocks=blocks)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [nn.Linear(INPUT, CLASSES), nn.Sequential(nn.Linear(INPUT, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))],
+    ids=["linear", "stem and head"],
+)
+def test_a_model_without_blocks(model):
+    with pytest.raises(BlocksError, match=r"no chain of blocks was found in \w+: .*Pass blocks="):
+        walkback.diagnose(model, labelled(20))
+
+
+def test_blocks_that_the_output_does_not_depend_on():
+    class StemOnly(ResMLP):
+        def forward(self, inputs):
+            hidden = self.stem(inputs)
+            self.body(hidden)
+            return self.head(hidden.detach())
+
+    with pytest.raises(BlocksError, match="the loss does not reach the blocks"):
+        walkback.diagnose(StemOnly(), labelled(20), blocks="blocks.*")
+
+
+def test_a_side_branch_that_the_output_does_not_depend_on():
+    class SideBranch(ResMLP):
+        def forward(self, inputs):
+            hidden = self.stem(inputs)
+            self.body(hidden)
+            return self.head(hidden)
+
+    with pytest.raises(BlocksError, match="the loss does not reach site 'blocks.0'"):
+        walkback.diagnose(SideBranch(), labelled(20), blocks="blocks.*")
+
+
+def test_a_stream_that_is_cut():
+    class Cut(ResMLP):
+        def body(self, hidden):
+            for block in self.blocks:
+                hidden = block(hidden.detach())
+            return hidden
+
+    with pytest.raises(BlocksError, match=r"site 'blocks\.1' does not depend on the site before it.*does not detach"):
+        walkback.diagnose(Cut(), labelled(20))
+
+
+def test_a_block_that_is_cut():
+    class CutBlock(Residual):
+        def forward(self, hidden):
+            return super().forward(hidden).detach()
+
+    with pytest.raises(BlocksError, match=r"site 'blocks\.0' does not depend on the site before it"):
+        walkback.diagnose(ResMLP(block=CutBlock), labelled(20), blocks="blocks.*")
+
+
+def test_a_path_that_changes_between_batches():
+    class EarlyExit(ResMLP):
+        def body(self, hidden):
+            for block in self.blocks[: 2 if len(hidden) == 7 else 3]:
+                hidden = block(hidden)
+            return hidden
+
+    with pytest.raises(BlocksError, match="reached 3 of 4 sites, up to 'blocks.1'"):
+        walkback.diagnose(EarlyExit(), labelled(20, 7))
+
+
+def test_the_end_of_the_stream_must_be_somewhere():
+    class Headless(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(Branch() for _ in range(3))
+
+        def forward(self, hidden):
+            for block in self.blocks:
+                hidden = hidden + block(hidden)
+            return hidden
+
+    batches = labelled(20, shape=(WIDTH,), classes=WIDTH)
+    with pytest.raises(BlocksError, match=r"nothing with parameters reads the stream after blocks\.2"):
+        walkback.diagnose(Headless(), batches, blocks="blocks.*")
+    # Unaided, the last one is what writes the output.
+    assert walkback.diagnose(Headless(), batches).sites[-1] == "input of blocks.2"
+
+
+def test_sites_without_a_batch_axis():
+    class Merged(ResMLP):
+        def body(self, hidden):
+            return super().body(hidden.reshape(-1, WIDTH)).reshape(hidden.shape)
+
+    with pytest.raises(walkback.errors.BatchError, match=r"site 'input of blocks\.0' has the shape \(.*one row per"):
+        walkback.diagnose(Merged(), labelled(20, shape=(5, INPUT)), loss=lambda out, y: out.mean(dim=(1, 2)))
+
+
+def test_interleaved_towers_of_different_length():
+    class Interleaved(Towers):
+        def __init__(self):
+            super().__init__()
+            self.left.insert(0, Residual())
+
+        def forward(self, inputs):
+            left, right = (part + 0 for part in self.stem(inputs).chunk(2, dim=-1))
+            left = self.left[0](left)
+            for one, other in zip(self.left[1:], self.right, strict=True):
+                right, left = other(right), one(left)
+            return self.head(left + right)
+
+    report = agrees(Interleaved(), labelled(20), sites_of("left.0", "left.1", "left.2", "left.3"))
+    assert report.provenance["blocks"] == "left.* (found by structure)"
+
+
+def test_block_outputs_as_dataclasses():
+    from dataclasses import dataclass
+
+    @dataclass
+    class Output:
+        weights: None
+        hidden: torch.Tensor
+
+    class Wrapped(Residual):
+        def forward(self, hidden):
+            return Output(None, super().forward(hidden))
+
+    class Net(ResMLP):
+        def body(self, hidden):
+            for block in self.blocks:
+                hidden = block(hidden).hidden
+            return hidden
+
+    model, plain = Net(block=Wrapped), ResMLP()
+    plain.load_state_dict(model.state_dict())
+    agrees(model, labelled(20), BLOCKS, reference=plain)

@@ -1,0 +1,52 @@
+import pytest
+
+from walkback.errors import InputError
+from walkback.protocol.judge import judge
+from walkback.protocol.records import Measurements
+from walkback.protocol.seeds import combine
+
+GOOD = {"residual_norms": [1.0, 1.1], "bp_grad_norms": [1e-3, 1e-3]}
+
+
+def seed(number, **changes):
+    return judge(Measurements(**(GOOD | changes)), method_name="X", seed=number)
+
+
+def test_unanimous_seeds():
+    summary = combine([seed(1), seed(2), seed(3)])
+    assert summary.agreement == "unanimous"
+    assert summary.verdict == "trustworthy"
+    assert summary.seeds == (1, 2, 3)
+
+
+def test_a_mixed_result_is_never_averaged_into_a_clean_one():
+    summary = combine([seed(1), seed(2), seed(3, residual_norms=[1.0, 60.0])])
+    assert summary.agreement == "mixed"
+    assert summary.verdict == "mixed: needs walk-back 1 of 3, trustworthy 2 of 3"
+    assert summary.diagnostic("a").agreement == "mixed"
+    assert summary.diagnostic("a").mean < 50  # the mean alone would have passed
+    assert summary.diagnostic("b").agreement == "unanimous"
+
+
+def test_seeds_that_fail_for_different_reasons_agree_that_they_fail():
+    summary = combine([seed(1, residual_norms=[1, 99.0]), seed(2, bp_grad_norms=[1e-9, 1e-9])])
+    assert summary.verdict == "needs walk-back"
+    assert summary.diagnostic("a").agreement == summary.diagnostic("b").agreement == "mixed"
+
+
+def test_mean_and_sd_over_seeds():
+    summary = combine(
+        [seed(i, headline_acc=acc, frozen_baseline_acc=0.3) for i, acc in enumerate((0.5, 0.6, 0.7))]
+    )
+    assert summary.headline_mean == pytest.approx(0.6)
+    assert summary.headline_sd == pytest.approx(0.1)
+    margin = summary.diagnostic("d")
+    assert margin.mean == pytest.approx(30)
+    assert margin.interval.low == pytest.approx(30 - 4.302653 * 10 / 3**0.5, rel=1e-5)
+
+
+def test_what_cannot_be_combined_is_refused():
+    with pytest.raises(InputError, match="no reports"):
+        combine([])
+    with pytest.raises(InputError, match="several methods"):
+        combine([seed(1), judge(Measurements(**GOOD), method_name="Y")])

@@ -1,0 +1,96 @@
+"""Equilibrium propagation against the energy written out, and against backprop in the limit."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from zoo_networks import backprop_gradients, batch, gradients, small, trace_of, true_gradients
+
+from walkback.errors import InputError
+from walkback.registry import ARCHITECTURES
+from walkback.zoo import build_method
+
+
+def energy(model, inputs, states):
+    """½‖s_0 − stem(x)‖² + Σ ½‖s_l − block_l(s_{l−1})‖², summed over samples."""
+    total = 0.5 * (states[0] - model.stem(inputs)).square().sum()
+    for block, below, state in zip(model.blocks, states[:-1], states[1:], strict=True):
+        total = total + 0.5 * (state - block(below)).square().sum()
+    return total
+
+
+def cosine(got, expected):
+    flat, reference = (torch.cat([grad.flatten() for _, grad in sorted(d.items())]) for d in (got, expected))
+    return F.cosine_similarity(flat, reference, dim=0).item()
+
+
+def test_relaxed_to_convergence_it_tends_to_backprop():
+    model, (inputs, targets) = small("resmlp"), batch()
+    expected = backprop_gradients(model, inputs, targets)
+    cosines = []
+    for beta in (1.0, 0.1, 0.01):
+        model.zero_grad()
+        build_method("ep", model, sweeps=150, step=0.3, beta=beta).accumulate(inputs, targets)
+        cosines.append(cosine(gradients(model), expected))
+    assert cosines == sorted(cosines)
+    assert cosines[-1] > 0.999
+
+
+def test_its_credit_tends_to_the_true_gradient():
+    model, (inputs, targets) = small("resmlp").eval(), batch()
+    method = build_method("ep", model, sweeps=150, step=0.3, beta=1e-4)
+    credits = method.credits(trace_of(model, inputs, targets))
+    for credit, gradient in zip(credits, true_gradients(model, inputs, targets), strict=True):
+        assert F.cosine_similarity(credit, gradient).min() > 0.999
+        torch.testing.assert_close(credit, gradient, rtol=0.02, atol=1e-3)
+
+
+def test_a_sweep_descends_the_energy_one_state_at_a_time():
+    model, (inputs, targets) = small("student_net"), batch()
+    method = build_method("ep", model, sweeps=2, step=0.2, beta=0.7)
+    free = trace_of(model, inputs, targets).hiddens
+    got = method.relax(free, targets)
+    states = list(free)
+    for _ in range(2):
+        start = list(states)
+        for site in reversed(range(len(states))):
+            at = start[site].detach().requires_grad_()
+            # States below have not moved yet in this sweep, the state above has.
+            around = [*start[:site], at, *states[site + 1 :]]
+            loss = F.cross_entropy(model.head(around[-1]), targets, reduction="sum")
+            (slope,) = torch.autograd.grad(energy(model, inputs, around) + 0.7 * loss, at)
+            states[site] = start[site] - 0.2 * slope
+    for state, expected in zip(got, states, strict=True):
+        torch.testing.assert_close(state, expected)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_update_is_the_gradient_of_the_energy_over_beta(architecture):
+    model, (inputs, targets) = small(architecture).eval(), batch()
+    method = build_method("ep", model, beta=0.5)
+    method.accumulate(inputs, targets)
+    twin = copy.deepcopy(model)
+    twin.zero_grad()
+    nudged = method.relax(trace_of(model, inputs, targets).hiddens, targets)
+    (energy(twin, inputs, nudged) / (0.5 * len(targets))).backward()
+    got, expected = gradients(model), gradients(twin)
+    for name, grad in expected.items():
+        torch.testing.assert_close(got[name], grad)
+
+
+def test_the_sweeps_do_not_move_running_statistics():
+    model, (inputs, targets) = small("small_cnn"), batch()
+    twin = copy.deepcopy(model)
+    twin(inputs)
+    build_method("ep", model).accumulate(inputs, targets)
+    for name, buffer in twin.named_buffers():
+        assert torch.equal(model.get_buffer(name), buffer), name
+
+
+@pytest.mark.parametrize("options", [{"beta": 0.0}, {"step": -1.0}, {"sweeps": 0}])
+def test_impossible_settings_are_refused(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        build_method("ep", small("resmlp"), **options)

@@ -1,0 +1,125 @@
+"""What combines with any method: the penalty on the branches, and baselines without trained blocks."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from zoo_networks import assert_same, backprop_gradients, batch, gradients, sites_of, small, true_gradients
+
+from walkback.errors import InputError
+from walkback.registry import ARCHITECTURES, METHODS
+from walkback.zoo import build_method, build_model, freeze
+from walkback.zoo.contract import DataSpec
+
+LAMBDA = 0.3
+LOCAL = [name for name in METHODS if name not in ("bp", "fa", "ep")]
+
+
+def mean_square(branch):
+    return branch.flatten(1).square().sum(dim=1).mean()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_penalty_adds_its_own_gradient_to_each_block_and_to_nothing_else(name, architecture):
+    model, (inputs, targets) = small(architecture).eval(), batch()
+    plain = copy.deepcopy(model)
+    torch.manual_seed(5)
+    build_method(name, plain).accumulate(inputs, targets)
+    torch.manual_seed(5)
+    build_method(name, model, penalty=LAMBDA).accumulate(inputs, targets)
+    expected = gradients(plain)
+    sites = [site.detach() for site in sites_of(model, inputs)[0]]
+    for index, block in enumerate(model.blocks):
+        penalty = LAMBDA * mean_square(block.branch(sites[index]))
+        for key, parameter in block.named_parameters():
+            (extra,) = torch.autograd.grad(penalty, parameter, retain_graph=True)
+            expected[f"blocks.{index}.{key}"] = expected[f"blocks.{index}.{key}"] + extra
+    for key, grad in gradients(model).items():
+        torch.testing.assert_close(grad, expected[key])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_for_backprop_the_penalty_is_a_term_of_the_loss(architecture):
+    model, (inputs, targets) = small(architecture).eval(), batch()
+    twin = copy.deepcopy(model)
+    result = build_method("bp", model, penalty=LAMBDA).accumulate(inputs, targets)
+    sites, logits = sites_of(twin, inputs)
+    loss = F.cross_entropy(logits, targets)
+    for index, block in enumerate(twin.blocks):
+        loss = loss + LAMBDA * mean_square(block.branch(sites[index]))
+    loss.backward()
+    assert_same(gradients(model), gradients(twin))
+    torch.testing.assert_close(result.loss, F.cross_entropy(logits, targets))
+
+
+def test_a_negative_penalty_is_refused():
+    with pytest.raises(InputError, match=r"penalty is -1\.0; expected 0 or more"):
+        build_method("dfa", small("resmlp"), penalty=-1.0)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", METHODS)
+def test_frozen_blocks_get_no_gradient_and_do_not_move(name, architecture):
+    model, (inputs, targets) = freeze(small(architecture), "blocks"), batch()
+    method = build_method(name, model, penalty=0.1)
+    before = copy.deepcopy(model)
+    trained = [p for p in [*model.parameters(), *method.parameters()] if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-2)
+    method.accumulate(inputs, targets)
+    assert all(parameter.grad is None for parameter in model.blocks.parameters())
+    optimizer.step()
+    for (key, old), new in zip(before.named_parameters(), model.parameters(), strict=True):
+        assert torch.equal(old, new) == key.startswith("blocks"), key
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("norm", ["none", "per_sample"])
+def test_for_backprop_the_stem_learns_through_frozen_blocks(architecture, norm):
+    model, (inputs, targets) = freeze(small(architecture), "blocks"), batch()
+    expected = backprop_gradients(model, inputs, targets)
+    if norm == "per_sample":
+        credit = true_gradients(model, inputs, targets)[0]
+        unit = credit / credit.flatten(1).norm(dim=1).view(-1, *[1] * (credit.ndim - 1))
+        output = copy.deepcopy(model).stem
+        (output(inputs) * unit).sum().div(len(unit)).backward()
+        expected |= {f"stem.{key}": grad for key, grad in gradients(output).items()}
+    build_method("bp", model, credit_norm=norm).accumulate(inputs, targets)
+    assert_same(gradients(model), expected)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_no_credit_is_computed_for_frozen_blocks(name, monkeypatch):
+    model, (inputs, targets) = freeze(small("resmlp"), "blocks"), batch()
+    method = build_method(name, model)
+    asked, original = [], method.credits_at
+    monkeypatch.setattr(
+        method, "credits_at", lambda trace, sites: asked.append(sites) or original(trace, sites)
+    )
+    method.accumulate(inputs, targets)
+    assert asked == [[0]]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_shallow_network_is_stem_and_head(name):
+    whole, (inputs, targets) = small("resmlp"), batch()
+    model = freeze(whole, "shallow")
+    assert len(model.blocks) == 0
+    torch.testing.assert_close(model(inputs), whole.head(whole.stem(inputs)))
+    method = build_method(name, model)
+    method.accumulate(inputs, targets)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_what_cannot_be_shallow_is_refused():
+    model = build_model("small_cnn", DataSpec((3, 32, 32), 10))
+    with pytest.raises(InputError, match="Use freezing 'blocks'"):
+        freeze(model, "shallow")
+
+
+def test_unknown_freezing_is_refused():
+    with pytest.raises(InputError, match="expected one of none, blocks, shallow"):
+        freeze(small("resmlp"), "all")
