@@ -6,9 +6,9 @@ import sys
 
 import torch
 import torch.nn.functional as F
-from ratios import interleaved, ratio, write
 
 import walkback
+from ratios import interleaved, ratio, write
 from walkback.registry import ARCHITECTURES
 from walkback.zoo.contract import DataSpec
 

@@ -40,7 +40,8 @@ def write(name: str, content: dict[str, object]) -> Path:
     """Write results/NAME.json with what it takes to run it again."""
     import torch
 
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent, check=False)
+    command = ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, cwd=RESULTS.parent, check=False)
     about = {
         "command": f"python benchmarks/{Path(sys.argv[0]).name}",
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),

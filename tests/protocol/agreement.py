@@ -1,9 +1,9 @@
 """Compare a report with the slow twin."""
 
 import pytest
-from reference import twin
 
 import walkback
+from reference import twin
 
 
 def agrees(model, batches, taps, *, reference=None, rtol=1e-4, tokens=None, sequence_first=False, **options):
@@ -12,7 +12,7 @@ def agrees(model, batches, taps, *, reference=None, rtol=1e-4, tokens=None, sequ
     `reference` is a network of the same function for the twin, where the model itself is of no use to it.
     """
     report = walkback.diagnose(model, batches, tokens=tokens, **options)
-    pairs = [(dict(inputs), targets) if hasattr(inputs, "keys") else (inputs, targets) for inputs, targets in split(batches)]
+    pairs = list(split(batches))
     if sequence_first:
         pairs = [(inputs.transpose(0, 1), targets) for inputs, targets in pairs]
     samples = twin.one_by_one(pairs)

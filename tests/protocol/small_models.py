@@ -1,5 +1,7 @@
 """Small networks of the kinds that people bring, and batches for them."""
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -131,7 +133,7 @@ class Attributes(nn.Module):
 def plain_sequential(inplace=False):
     widths = [INPUT, WIDTH, WIDTH, WIDTH, WIDTH]
     layers = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU(inplace=inplace)]
     return nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES))
 

@@ -18,7 +18,7 @@ def refused(error, match, model=None, batches=None, **options):
 
 
 @pytest.mark.parametrize(
-    "batches, message",
+    ("batches", "message"),
     [
         ([], r"eval_batches is empty; expected at least one batch"),
         (iter(()), r"eval_batches is empty"),
@@ -38,7 +38,7 @@ def refused(error, match, model=None, batches=None, **options):
         ([(X, None)], r"the targets of batch 0 are NoneType"),
         ([(X, Y + 1)], r"the labels run from 1 to 3, but the model has 3 classes; expected 0 … 2"),
         ([(X, Y - 1)], r"the labels run from -1 to 1, but the model has 3 classes"),
-        ([(X, Y.float())], r"logits of shape \(20, 3\) with torch.float32 targets of shape \(20,\) do not fit.*pass loss="),
+        ([(X, Y.float())], r"logits of shape \(20, 3\) with torch.float32 targets of shape \(20,\) do not.*pass loss="),
         ([(X, torch.rand(20, CLASSES))], r"targets of shape \(20, 3\) do not fit cross-entropy"),
     ],
 )
@@ -59,7 +59,7 @@ def test_sites_whose_width_changes():
     long, short = labelled(20, shape=(5, INPUT))[0], labelled(20, shape=(4, INPUT))[0]
     refused(
         BatchError,
-        r"site 0 has the shape \(20, 4, 8\) in batch 1 and \(20, 5, 8\) before.*Pad to one length, or pass tokens='class_token'",
+        r"site 0 has the shape \(20, 4, 8\) in batch 1 and \(20, 5, 8\) in batch 0.*Pad.*or pass tokens='class_token'",
         model=Encoder(),
         batches=[long, short],
     )
@@ -93,10 +93,10 @@ def test_outputs():
 
 
 @pytest.mark.parametrize(
-    "loss, message",
+    ("loss", "message"),
     [
-        (nn.functional.cross_entropy, r"loss= gave shape \(\) for 20 samples; expected one loss per sample.*reduction='none'"),
-        (lambda logits, targets: (logits**2), r"loss= gave shape \(20, 3\) for 20 samples"),
+        (nn.functional.cross_entropy, r"loss= gave shape \(\) for 20 samples; expected one.*reduction='none'"),
+        (lambda logits, targets: logits**2, r"loss= gave shape \(20, 3\) for 20 samples"),
         (lambda logits, targets: 3.0, r"loss= gave float for 20 samples"),
         (lambda logits, targets: None, r"loss= gave NoneType"),
         (lambda logits, targets: torch.ones(20), r"loss= gave a value that does not depend on the logits"),
@@ -113,7 +113,7 @@ def test_a_loss_that_is_no_function():
 
 
 @pytest.mark.parametrize(
-    "model, message",
+    ("model", "message"),
     [
         (lambda x: x, r"model is a function; expected a torch\.nn\.Module.*walkback\.Measurements"),
         (None, r"model is a NoneType; expected a torch\.nn\.Module"),
@@ -130,7 +130,9 @@ def test_batchnorm_without_running_statistics():
     model = ConvNet()
     model.features[1].norm = nn.BatchNorm2d(6, track_running_stats=False)
     batches = labelled(20, shape=(3, 6, 6))
-    refused(InputError, r"features\.1\.norm is a BatchNorm2d without running statistics.*depends on the others", model, batches)
+    refused(
+        InputError, r"features\.1\.norm is a BatchNorm2d without running stat.*depends on the others", model, batches
+    )
     model.features[1].norm = nn.InstanceNorm2d(6)
     walkback.diagnose(model, batches)
 
@@ -148,7 +150,9 @@ def test_samples_that_influence_each_other(causal):
             mixed, _ = self.attention(hidden[None], hidden[None], hidden[None], attn_mask=mask, is_causal=False)
             return self.blocks[2](hidden + mixed[0])
 
-    refused(InputError, r"the logits of one sample depend on 'input of blocks\.0' of another .*batch_first", OverTheBatch())
+    refused(
+        InputError, r"the logits of one sample depend on 'input of blocks\.0' of another.*batch_first", OverTheBatch()
+    )
 
 
 def test_a_sequence_first_encoder_that_is_given_batches_first():
@@ -178,7 +182,7 @@ def test_sharded_blocks():
 
 
 @pytest.mark.parametrize(
-    "credit, message",
+    ("credit", "message"),
     [
         (lambda h, logits, y: list(h)[1:], r"the credit rule gave 3 for 4 sites; expected a list with one tensor"),
         (lambda h, logits, y: None, r"the credit rule gave NoneType for 4 sites"),
@@ -193,7 +197,8 @@ def test_credits(credit, message):
 
 
 def test_an_unknown_token_reduction():
-    refused(InputError, r"no token reduction 'cls_token'\. Did you mean 'class_token'\? Known: class_token", tokens="cls_token")
+    refused(InputError, r"no token reduction 'cls'\. .*Known: class_token, flatten, token_norms", tokens="cls")
+    refused(InputError, r"no token reduction 'cls_token'\. Did you mean 'class_token'\?", tokens="cls_token")
 
 
 def test_scores_that_are_none():
@@ -205,17 +210,17 @@ def test_a_model_without_blocks():
     refused(BlocksError, "no chain of blocks was found in Linear", nn.Linear(INPUT, CLASSES))
 
 
-class Mine(Exception):
+class MineError(Exception):
     """An error of the model's own."""
 
 
 def test_errors_of_the_model_pass_through():
     class Hostile(ResMLP):
         def body(self, hidden):
-            raise Mine("not today")
+            raise MineError("not today")
 
     model = Hostile().train()
-    with pytest.raises(Mine, match="^not today$"):
+    with pytest.raises(MineError, match=r"^not today$"):
         walkback.diagnose(model, [(X, Y)])
     assert all(module.training for module in model.modules())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

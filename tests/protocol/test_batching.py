@@ -88,15 +88,16 @@ def test_token_reductions(tokens, reads):
 
 def test_the_reductions_differ():
     model, batches = TokenNet(), labelled(20, shape=TOKENS)
-    norms = {t: walkback.diagnose(model, batches, tokens=t).residual_norms for t in ("class_token", "token_norms", "flatten")}
-    assert len(set(norms.values())) == 3
+    reductions = ("class_token", "token_norms", "flatten")
+    assert len({walkback.diagnose(model, batches, tokens=tokens).residual_norms for tokens in reductions}) == 3
 
 
 def test_the_default_reduction_follows_what_the_head_reads():
     batches = labelled(20, shape=TOKENS)
     assert walkback.diagnose(TokenNet("class_token"), batches).site_reduction == "class token of (B, T, d)"
     assert walkback.diagnose(TokenNet("all"), batches).site_reduction == "all tokens, flattened of (B, T, d)"
-    one_token = nn.Sequential(nn.Linear(INPUT, WIDTH), *(nn.TransformerEncoderLayer(WIDTH, 2, 8, batch_first=True) for _ in range(2)), nn.Flatten(), nn.Linear(WIDTH, CLASSES))  # fmt: skip
+    layers = [nn.TransformerEncoderLayer(WIDTH, 2, 8, batch_first=True) for _ in range(2)]
+    one_token = nn.Sequential(nn.Linear(INPUT, WIDTH), *layers, nn.Flatten(), nn.Linear(WIDTH, CLASSES))
     assert "flattened" in walkback.diagnose(one_token, labelled(20, shape=(1, INPUT))).site_reduction
 
 

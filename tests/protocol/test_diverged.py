@@ -17,7 +17,9 @@ def poisoned(name, value, model=None):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("name", ["stem.weight", "blocks.1.down.weight", "blocks.2.norm.bias", "head.weight", "head.bias"])
+@pytest.mark.parametrize(
+    "name", ["stem.weight", "blocks.1.down.weight", "blocks.2.norm.bias", "head.weight", "head.bias"]
+)
 def test_a_single_weight(name, value):
     report = walkback.diagnose(poisoned(name, value), labelled(130, 130))
     assert report.verdict.startswith(VERDICT)
@@ -58,11 +60,7 @@ def test_one_pixel(value):
 
 @pytest.mark.parametrize("tokens", [None, "class_token", "token_norms", "flatten"])
 def test_a_token_that_the_head_does_not_read(tokens):
-    class LastTokenBreaks(TokenNet):
-        def forward(self, inputs):
-            return super().forward(inputs)
-
-    model = LastTokenBreaks("class_token")
+    model = TokenNet("class_token")
     # The last block writes NaN to token 4 of every sample, and the head reads token 0.
     model.blocks[1].register_forward_hook(lambda _m, _a, out: out.index_fill(1, torch.tensor([4]), float("nan")))
     report = walkback.diagnose(model, labelled(20, shape=(5, INPUT)), tokens=tokens)
@@ -107,6 +105,4 @@ def test_the_reason_comes_first():
     with torch.no_grad():
         model.blocks[1].down.weight.mul_(1e6)
     report = walkback.diagnose(model, labelled(20), headline_acc=0.5, frozen_baseline_acc=0.5)
-    assert report.verdict == (
-        f"{VERDICT}; residual stream exploded; deep blocks fail to beat frozen-random baseline"
-    )
+    assert report.verdict == (f"{VERDICT}; residual stream exploded; deep blocks fail to beat frozen-random baseline")

@@ -103,7 +103,7 @@ def test_after_a_diagnosis():
     before.check()
 
 
-class Stop(Exception):
+class StopError(Exception):
     """Somebody's own error."""
 
 
@@ -155,7 +155,7 @@ def failing(where, error):
     return model, batches, options
 
 
-@pytest.mark.parametrize("error", [Stop("mine"), KeyboardInterrupt()], ids=["error", "interrupt"])
+@pytest.mark.parametrize("error", [StopError("mine"), KeyboardInterrupt()], ids=["error", "interrupt"])
 @pytest.mark.parametrize("where", ["model", "loss", "credit", "batches"])
 def test_after_an_exception(where, error):
     model, batches, options = failing(where, error)

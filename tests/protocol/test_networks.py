@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 from agreement import agrees
-from reference import twin
 from small_models import (
     CLASSES,
     INPUT,
@@ -35,6 +34,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 import walkback
+from reference import twin
 
 IMAGES = (3, 6, 6)
 TOKENS = (5, INPUT)
@@ -45,7 +45,7 @@ def inputs_of(*names):
     return [("input", name) for name in names]
 
 
-@pytest.mark.parametrize("dtype, rtol", [(torch.float32, 1e-4), (torch.float64, 1e-9)])
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 1e-4), (torch.float64, 1e-9)])
 def test_own_residual_mlp(dtype, rtol):
     report = agrees(ResMLP().to(dtype), labelled(100, 128, 60, dtype=dtype), BLOCKS, rtol=rtol)
     assert report.sites == ("input of blocks.0", "blocks.0", "blocks.1", "blocks.2")

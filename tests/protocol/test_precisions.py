@@ -13,18 +13,17 @@ import walkback
 BLOCKS = sites_of("blocks.0", "blocks.1", "blocks.2")
 
 
-def credit_of(model, taps):
-    """The fp64 gradient itself as credit: Γ is then the cosine between it and what is measured."""
+def true_gradient(model):
+    """The gradient in fp64 as credit: Γ is then the cosine between it and what is measured."""
     model = copy.deepcopy(model).double()
 
+    @torch.enable_grad()
     def credit(hiddens, logits, targets):
-        hidden = hiddens[0].detach().double().requires_grad_()
-        sites = [hidden]
+        sites = [hiddens[0].detach().double().requires_grad_()]
         for block in model.blocks:
             sites.append(block(sites[-1]))
         loss = nn.functional.cross_entropy(model.head(model.norm(sites[-1])), targets, reduction="sum")
-        with torch.enable_grad():
-            return torch.autograd.grad(loss, sites)
+        return torch.autograd.grad(loss, sites)
 
     return credit
 
@@ -38,7 +37,7 @@ def small_gradients(shrink=1e-5):
     return model
 
 
-@pytest.mark.parametrize("dtype, rtol", [(torch.bfloat16, 0.05), (torch.float16, 0.01)])
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)])
 def test_half_models_agree_with_their_double_twin(dtype, rtol):
     model = ResMLP().to(dtype)
     exact = copy.deepcopy(model).double()
@@ -55,7 +54,7 @@ def test_gradients_of_an_fp16_model_do_not_underflow():
     model = small_gradients().half()
     exact = copy.deepcopy(model).double()
     batches = labelled(64, 40, dtype=torch.float16)
-    rounded = walkback.diagnose(model, batches, credit=credit_of(exact, BLOCKS))
+    rounded = walkback.diagnose(model, batches, credit=true_gradient(exact))
     reference = walkback.diagnose(exact, [(x.double(), y) for x, y in batches])
     assert reference.bp_grad_norms[-1] * 128 < 3e-8
     assert rounded.bp_grad_norms == pytest.approx(reference.bp_grad_norms, rel=0.03)
@@ -84,21 +83,12 @@ def test_one_sample_of_an_fp16_model_with_a_large_gradient_does_not_drown_the_ot
         # All but one sample are right by a wide margin: their errors are tiny, one error is not.
         y = exact(x.double()).argmax(dim=1)
         y[0] = (y[0] + 1) % CLASSES
-    rounded = walkback.diagnose(model, [(x, y)], credit=lambda h, lo, t: credit_without_norm(exact, h, lo, t))
+    rounded = walkback.diagnose(model, [(x, y)], credit=true_gradient(exact))
     reference = walkback.diagnose(exact, [(x.double(), y)])
     assert reference.bp_grad_norms[-1] < 1e-6
     # The rounding of the logits themselves is a relative change of small errors: hence the wide tolerance.
     assert rounded.bp_grad_norms == pytest.approx(reference.bp_grad_norms, rel=0.2)
     assert min(rounded.alignment.sites) > 0.98
-
-
-def credit_without_norm(model, hiddens, logits, targets):
-    with torch.enable_grad():
-        sites = [hiddens[0].detach().double().requires_grad_()]
-        for block in model.blocks:
-            sites.append(block(sites[-1]))
-        loss = nn.functional.cross_entropy(model.head(sites[-1]), targets, reduction="sum")
-        return torch.autograd.grad(loss, sites)
 
 
 def test_a_confident_fp32_model():

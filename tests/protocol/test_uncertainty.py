@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walkback.protocol.diagnostics.direction_drift import GROUP, GroupSums, Part, DirectionDrift
+from walkback.protocol.diagnostics.direction_drift import GROUP, DirectionDrift, GroupSums, Part
 from walkback.protocol.uncertainty import (
     jackknife_interval,
     margin_interval,

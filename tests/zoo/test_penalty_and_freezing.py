@@ -96,9 +96,7 @@ def test_no_credit_is_computed_for_frozen_blocks(name, monkeypatch):
     model, (inputs, targets) = freeze(small("resmlp"), "blocks"), batch()
     method = build_method(name, model)
     asked, original = [], method.credits_at
-    monkeypatch.setattr(
-        method, "credits_at", lambda trace, sites: asked.append(sites) or original(trace, sites)
-    )
+    monkeypatch.setattr(method, "credits_at", lambda trace, sites: asked.append(sites) or original(trace, sites))
     method.accumulate(inputs, targets)
     assert asked == [[0]]
 

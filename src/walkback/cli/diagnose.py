@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,11 @@ from walkback.cli.thresholds import (
     GradientFloorOption,
     thresholds_from,
 )
+from walkback.cli.train import RunsOption
+
+if TYPE_CHECKING:
+    from walkback.protocol.records import DiagnosticReport
+    from walkback.protocol.thresholds import DiagnosticThresholds
 
 
 def register(app: typer.Typer) -> None:
@@ -25,15 +30,18 @@ def register(app: typer.Typer) -> None:
 
 def diagnose(
     target: Annotated[
-        str, typer.Argument(help="file.py:function or package.module:function that returns what to diagnose.")
+        str,
+        typer.Argument(
+            help="A run id, a run's folder, a checkpoint, or file.py:function or package.module:function that "
+            "returns what to diagnose."
+        ),
     ],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as a page.")] = None,
-    blocks: Annotated[
-        str | None, typer.Option(help="Blocks by dotted name or glob; several with commas.")
-    ] = None,
+    blocks: Annotated[str | None, typer.Option(help="Blocks by dotted name or glob; several with commas.")] = None,
     tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
     require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
+    runs: RunsOption = None,
     g_norm_floor: GradientFloorOption = None,
     h_norm_explosion_ratio: ExplosionRatioOption = None,
     stability_drift_ceiling: DriftCeilingOption = None,
@@ -41,14 +49,10 @@ def diagnose(
     drift_share_ceiling: DriftShareOption = None,
 ) -> int:
     """Measure one network and say whether its result can be trusted."""
-    from walkback.cli.target import call_target
-    from walkback.errors import InputError
+    from walkback.cli.stored import diagnose_stored, is_stored
     from walkback.present.text import print_report
-    from walkback.protocol.diagnose import diagnose as measure
     from walkback.protocol.verdict import exit_status
-    from walkback.registry import did_you_mean
 
-    arguments = call_target(target)
     thresholds = thresholds_from(
         g_norm_floor,
         h_norm_explosion_ratio,
@@ -56,12 +60,31 @@ def diagnose(
         frozen_acc_margin_pp,
         drift_share_ceiling,
     )
-    given = {
-        "blocks": blocks.split(",") if blocks else None,
-        "tokens": tokens,
-        "require_all": require_all or None,
-        "thresholds": thresholds,
-    }
+    how = {"blocks": blocks.split(",") if blocks else None, "tokens": tokens}
+    measuring = {name: value for name, value in how.items() if value is not None}
+    if is_stored(target):
+        report = diagnose_stored(target, runs, thresholds, require_all, measuring)
+    else:
+        report = _diagnose_function(target, thresholds, require_all, measuring)
+    print_report(report)
+    if json_file is not None:
+        report.save(json_file)
+    if html_file is not None:
+        report.to_html(html_file)
+    return exit_status([report.verdict])
+
+
+def _diagnose_function(
+    target: str, thresholds: DiagnosticThresholds | None, require_all: bool, measuring: dict[str, Any]
+) -> DiagnosticReport:
+    """Call the user's function and diagnose what it returns."""
+    from walkback.cli.target import call_target
+    from walkback.errors import InputError
+    from walkback.protocol.diagnose import diagnose as measure
+    from walkback.registry import did_you_mean
+
+    arguments = call_target(target) | measuring
+    given = {"require_all": require_all or None, "thresholds": thresholds}
     arguments |= {name: value for name, value in given.items() if value is not None}
     known = inspect.signature(measure).parameters
     for name in arguments:
@@ -69,10 +92,4 @@ def diagnose(
             raise InputError(
                 f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}"
             )
-    report = measure(**arguments)
-    print_report(report)
-    if json_file is not None:
-        report.save(json_file)
-    if html_file is not None:
-        report.to_html(html_file)
-    return exit_status([report.verdict])
+    return measure(**arguments)

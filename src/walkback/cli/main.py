@@ -7,7 +7,7 @@ import traceback
 
 import typer
 
-from walkback.cli import diagnose, replay, schema
+from walkback.cli import data, diagnose, replay, runs, schema, train, zoo
 from walkback.errors import WalkbackError
 
 EXIT_ERROR, EXIT_INTERRUPTED = 2, 130
@@ -20,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
 )
-for verb in (diagnose, replay, schema):
+for verb in (diagnose, replay, train, runs, zoo, data, schema):
     verb.register(app)
 
 
@@ -34,9 +34,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version."
-    ),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     pass
 

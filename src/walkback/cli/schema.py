@@ -19,20 +19,16 @@ def schema(
     """Print the JSON Schema of a record."""
     import json
 
+    from walkback.errors import UnknownName
     from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Reading
     from walkback.protocol.seeds import SeedSummary
     from walkback.registry import did_you_mean
-    from walkback.errors import UnknownName
 
-    kinds = {
-        kind.__name__: kind for kind in (DiagnosticReport, Measurements, Reading, FrozenBaseline, SeedSummary)
-    }
+    kinds = {kind.__name__: kind for kind in (DiagnosticReport, Measurements, Reading, FrozenBaseline, SeedSummary)}
     if names:
         typer.echo("\n".join(kinds))
         return 0
     if record not in kinds:
         raise UnknownName(f"there is no record called {record!r}. {did_you_mean(record, kinds)}")
-    typer.echo(
-        json.dumps(kinds[record].model_json_schema(mode="serialization"), indent=1, ensure_ascii=False)
-    )
+    typer.echo(json.dumps(kinds[record].model_json_schema(mode="serialization"), indent=1, ensure_ascii=False))
     return 0

@@ -13,7 +13,10 @@ from typing import Any
 
 from walkback.errors import InputError
 
-EXPECTED = "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping of walkback.diagnose's arguments"
+EXPECTED = (
+    "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping "
+    "of walkback.diagnose's arguments"
+)
 
 
 def call_target(target: str) -> dict[str, Any]:
@@ -55,7 +58,8 @@ def _run(step: Callable[[], Any], target: str) -> Any:
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise InputError(
-            f"{target} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). Mend it and run again."
+            f"{target} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). "
+            "Mend it and run again."
         ) from error
 
 
@@ -66,6 +70,6 @@ def _arguments(result: Any, target: str) -> dict[str, Any]:
         return {"model": result[0], "eval_batches": result[1]}
     keys = f" with the keys {sorted(map(str, result))}" if isinstance(result, Mapping) else ""
     raise InputError(
-        f"{target} returned {type(result).__name__}{keys}; expected (model, batches), or a mapping with at least 'model' "
-        "and 'eval_batches'."
+        f"{target} returned {type(result).__name__}{keys}; expected (model, batches), or a mapping with at least "
+        "'model' and 'eval_batches'."
     )

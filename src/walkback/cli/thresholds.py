@@ -27,9 +27,7 @@ FrozenMarginOption = Annotated[
 ]
 DriftShareOption = Annotated[
     float | None,
-    typer.Option(
-        "--drift-share-ceiling", help="Judge (c) by the drift share instead.", rich_help_panel=PANEL
-    ),
+    typer.Option("--drift-share-ceiling", help="Judge (c) by the drift share instead.", rich_help_panel=PANEL),
 ]
 
 
@@ -43,9 +41,5 @@ def thresholds_from(
     """The thresholds that were given, on top of the published ones; None where none was."""
     from walkback.protocol.thresholds import DiagnosticThresholds
 
-    given = {
-        name: value
-        for name, value in locals().items()
-        if value is not None and name != "DiagnosticThresholds"
-    }
+    given = {name: value for name, value in locals().items() if value is not None and name != "DiagnosticThresholds"}
     return DiagnosticThresholds(**given) if given else None

@@ -1,4 +1,4 @@
-"""What a run leaves behind: everything that needs the weights, measured when the run ends and kept as JSON."""
+"""What a run leaves behind: all that needs the weights, measured when the run ends and kept as JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
 from walkback.experiments.depth_tests import depth_tests
-from walkback.experiments.measure import accuracy_on, held_out, report_on
+from walkback.experiments.measure import accuracy_on, held_out, report_if_possible
 from walkback.experiments.stamp import stamp
 from walkback.experiments.store import described
 from walkback.experiments.trace import EpochRecord, rounded
 from walkback.protocol.alignment import NULL_DRAWS
+from walkback.protocol.records import DiagnosticReport
 from walkback.zoo.datasets import Dataset
 
 RESULT_VERSION = 1
@@ -26,7 +27,7 @@ def result_of(
     """The whole record of a finished run. `ended` says why it stopped before its last epoch, if it did."""
     start = time.perf_counter()
     accuracy = accuracy_on(run.model, dataset.test)
-    report = report_on(config, run, held_out(dataset), accuracy, null_draws=NULL_DRAWS)
+    report = report_if_possible(config, run, held_out(dataset), accuracy, null_draws=NULL_DRAWS)
     depth = depth_tests(config, run.model, dataset) if len(run.model.blocks) else None
     return {
         "result_version": RESULT_VERSION,
@@ -36,13 +37,19 @@ def result_of(
         "train_samples": len(dataset.train),
         "test_samples": len(dataset.test),
         "trained_parameters": sum(parameter.numel() for parameter in run.trained.values()),
-        "report": None if isinstance(report, str) else rounded(report.to_dict(), DIGITS),
+        "report": None if isinstance(report, str) else _compact(report),
         "unmeasured": report if isinstance(report, str) else "",
         "depth": rounded(depth),
         "trace": [record.compact() for record in trace],
         "seconds": _seconds(trace, start),
         **stamp(),
     }
+
+
+def _compact(report: DiagnosticReport) -> dict[str, Any]:
+    """The report in eight significant digits, but for the accuracy, from which a margin is taken."""
+    compact: dict[str, Any] = rounded(report.to_dict(), DIGITS)
+    return compact | {"headline_acc": report.headline_acc}
 
 
 def _seconds(trace: Sequence[EpochRecord], start: float) -> dict[str, float]:

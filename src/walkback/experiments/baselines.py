@@ -27,7 +27,11 @@ def matched_baseline(config: RunConfig) -> RunConfig | None:
 
 
 def finished_report(
-    store: RunStore, run: RunConfig | StoredRun, thresholds: DiagnosticThresholds | None = None
+    store: RunStore,
+    run: RunConfig | StoredRun,
+    thresholds: DiagnosticThresholds | None = None,
+    *,
+    require_all: bool = False,
 ) -> DiagnosticReport:
     """The report of a finished run, judged with its matched frozen baseline if the store has that finished.
 
@@ -35,7 +39,7 @@ def finished_report(
     """
     stored = store.run(run) if isinstance(run, RunConfig) else run
     result = stored.result()
-    return joined_report(result, baseline_result(store, result), thresholds)
+    return joined_report(result, baseline_result(store, result), thresholds, require_all=require_all)
 
 
 def baseline_result(store: RunStore, described: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -51,12 +55,14 @@ def joined_report(
     result: Mapping[str, Any],
     baseline: Mapping[str, Any] | None,
     thresholds: DiagnosticThresholds | None = None,
+    *,
+    require_all: bool = False,
 ) -> DiagnosticReport:
     """A result's report with its baseline's accuracy, judged again; both as `result.json` holds them."""
     if result["report"] is None:
-        raise RunError(f"run {result['id']} has no report: {result['unmeasured']}.")
+        raise RunError(f"run {result['id']} has no report: {result['unmeasured']}")
     report = DiagnosticReport.from_dict(result["report"], f"run {result['id']}")
-    return join(report, result, baseline, thresholds)
+    return join(report, result, baseline, thresholds, require_all=require_all)
 
 
 def join(
@@ -64,29 +70,38 @@ def join(
     described: Mapping[str, Any],
     baseline: Mapping[str, Any] | None,
     thresholds: DiagnosticThresholds | None = None,
+    *,
+    epoch: int | None = None,
+    require_all: bool = False,
 ) -> DiagnosticReport:
-    """A report with the baseline's accuracy, or with a note on how to come by it."""
-    scores = {}
-    if baseline is not None:
-        scores = {
-            "frozen_baseline_acc": baseline["accuracy"],
-            "frozen_baseline_samples": baseline["test_samples"],
-        }
+    """A report with the baseline's accuracy at its end or at an epoch, or with a note on how to come by it."""
+    scores = {} if baseline is None else _baseline_scores(baseline, epoch)
+    note = "" if scores else baseline_note(described)
     return judge(
         report.measurements.model_copy(update=scores),
         thresholds or report.thresholds,
         method_name=report.method_name,
-        notes=" ".join(filter(None, [report.notes, baseline_note(described, baseline)])),
+        notes=" ".join(filter(None, [report.notes, note])),
         seed=report.seed,
+        require_all=require_all,
         warnings=report.warnings,
         provenance=report.provenance,
     )
 
 
-def baseline_note(described: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> str:
-    """Why (d) is not measured, and what to do; empty where it is."""
-    if baseline is not None:
-        return ""
+def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None) -> dict[str, Any]:
+    """What the baseline had reached; a run that is under way is compared at its own epoch."""
+    if epoch is None:
+        accuracy = baseline["accuracy"]
+    elif epoch < len(baseline["trace"]):
+        accuracy = baseline["trace"][epoch]["accuracy"]
+    else:
+        return {}
+    return {"frozen_baseline_acc": accuracy, "frozen_baseline_samples": baseline["test_samples"]}
+
+
+def baseline_note(described: Mapping[str, Any]) -> str:
+    """What to do for (d)."""
     if described["baseline"] is None:
-        return "The blocks of this run are frozen or absent: it is a baseline, and has none of its own."
+        return "Its blocks are frozen or left out: it is a baseline, and has none of its own."
     return f"For (d), train the matched frozen baseline: {described['baseline']['command']}"

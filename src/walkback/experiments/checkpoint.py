@@ -1,4 +1,4 @@
-"""A run at the end of an epoch, in one safetensors file: written whole or not at all, read without running code.
+"""A run at the end of an epoch, in one safetensors file: written whole or not at all, read without code.
 
 The file holds the model, the method (feedback and predictors), the optimizer, the random states, and in its
 header the config and the epoch. The position in the learning-rate schedule follows from the epoch.
@@ -167,5 +167,5 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-        total.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        total.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()

@@ -66,9 +66,7 @@ class RunConfig(Record):
     def __init__(self, **given: Any) -> None:
         for name in given:
             if name not in type(self).model_fields:
-                raise InputError(
-                    f"a run has no setting {name!r}. {did_you_mean(name, type(self).model_fields)}"
-                )
+                raise InputError(f"a run has no setting {name!r}. {did_you_mean(name, type(self).model_fields)}")
         super().__init__(**complete_options(given))
 
     @classmethod
@@ -123,11 +121,28 @@ class RunConfig(Record):
         words += ["--data", self.data, "--seed", str(self.seed), "--epochs", str(self.epochs)]
         for section, prefix in SECTIONS.items():
             for name, value in changed_options(self, section).items():
-                words += ["--set", f"{prefix}.{name}={_literal(value)}"]
+                words += _flag(name, value) if name in FLAGS else ["--set", f"{prefix}.{name}={_literal(value)}"]
         for name, value in self.identity.items():
-            if name not in {"architecture", "data", "method", "seed", "epochs", *SECTIONS}:
-                words += ["--set", f"{name}={_literal(value)}"]
+            words += _flag(name, value) if name in FLAGS else []
         return shlex.join(words)
+
+
+FLAGS = {
+    "credit_norm": "--credit-norm",
+    "penalty": "--penalty",
+    "freezing": "--freezing",
+    "batch_size": "--batch-size",
+    "optimizer": "--optimizer",
+    "learning_rate": "--lr",
+    "weight_decay": "--weight-decay",
+    "schedule": "--schedule",
+    "augment": "--no-augment",
+}
+"""Settings with a flag of their own on the command line; other options are given with --set."""
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    return [FLAGS[name]] if isinstance(value, bool) else [FLAGS[name], _literal(value)]
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

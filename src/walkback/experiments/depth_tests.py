@@ -1,4 +1,4 @@
-"""Functional tests of depth: what the network loses without a block, with a random one, and what a probe reads.
+"""Functional tests of depth: a block removed, a block made random again, and a linear probe per site.
 
 None of them rests on the diagnostics, so they can agree or disagree with (d). The model is left as it was.
 """
@@ -30,10 +30,8 @@ def depth_tests(config: RunConfig, model: BlockModel, dataset: Dataset) -> dict[
     """The three tests on the whole test split: accuracies per block, per block and draw, and per site."""
     skips = _have_skips(model, dataset.test)
     draws = [fresh_blocks(config, model, dataset, draw) for draw in range(DRAWS)]
-    changes = [
-        [partial(_without_branch, block), *fresh]
-        for block, *fresh in zip(model.blocks, *draws, strict=True)
-    ]
+    blocks = zip(model.blocks, *draws, strict=True)
+    changes = [[partial(_without_branch, block), *fresh] for block, *fresh in blocks]
     accuracies = accuracies_with(model, changes, dataset.test)
     return {
         "blocks_removed": [row[0] if skip else None for row, skip in zip(accuracies, skips, strict=True)],
@@ -73,10 +71,7 @@ def _have_skips(model: BlockModel, split: Split) -> list[bool]:
     """Whether each block's output still depends on its input when its branch is zero."""
     with evaluating(model), torch.no_grad():
         sites = list(sites_of(model, next(evaluation_batches(split, 2))[0]))
-        return [
-            bool(_without_branch(block, read).any())
-            for block, read in zip(model.blocks, sites[:-1], strict=True)
-        ]
+        return [bool(_without_branch(block, read).any()) for block, read in zip(model.blocks, sites[:-1], strict=True)]
 
 
 def _without_branch(block: Block, hidden: Tensor) -> Tensor:
@@ -95,8 +90,9 @@ def accuracies_with(model: BlockModel, changes: Sequence[Sequence[Change]], spli
     right = torch.zeros(len(changes), max(map(len, changes)), dtype=torch.int64)
     with evaluating(model), torch.no_grad():
         for inputs, targets in evaluation_batches(split, EVALUATION_BATCH):
-            for index, (read, block_changes) in enumerate(zip(sites_of(model, inputs), changes, strict=False)):
-                for number, change in enumerate(block_changes):
+            # The last site is read by the head alone, so there is one site more than blocks.
+            for index, (read, stand_ins) in enumerate(zip(sites_of(model, inputs), changes, strict=False)):
+                for number, change in enumerate(stand_ins):
                     right[index, number] += right_answers(_finish(model, index + 1, change(read)), targets)
     return [[int(n) / len(split) for n in row[: len(c)]] for row, c in zip(right, changes, strict=True)]
 

@@ -42,9 +42,7 @@ def _take(handle: int, what: str) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 holder = os.pread(handle, 32, 0).decode().strip() or "unknown"
-                raise RunError(
-                    f"{what} is being trained by process {holder}. Wait for it, or end it first."
-                ) from None
+                raise RunError(f"{what} is being trained by process {holder}. Wait for it, or end it first.") from None
             time.sleep(0.02)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from walkback.errors import WalkbackError
+from walkback.errors import RunError, WalkbackError
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
 from walkback.experiments.trace import EpochRecord, rounded
@@ -17,11 +19,11 @@ from walkback.zoo.modes import evaluating
 HELD_OUT_BATCHES, HELD_OUT_SIZE = 10, 128
 """The published protocol: ten batches of 128 from the test split."""
 EVALUATION_BATCH = 500
-NO_BLOCKS = "freezing 'shallow' leaves no blocks, and so no sites to diagnose"
+NO_BLOCKS = "freezing 'shallow' leaves no blocks, and so nothing to diagnose."
 
 TRACED = (
-    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients", "error_size",
-    "reference_fidelity",
+    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
+    "error_size", "reference_fidelity",
 )  # fmt: skip
 
 
@@ -46,37 +48,39 @@ def right_answers(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def report_on(
+    config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, **arguments: Any
+) -> DiagnosticReport:
+    """The network's report, without (d); `arguments` go to `walkback.diagnose` as they are."""
+    if not len(run.model.blocks):
+        raise RunError(NO_BLOCKS)
+    settings: dict[str, Any] = {
+        "headline_acc": accuracy,
+        "method_name": config.method,
+        "notes": f"Run {config.run_id}, {config.name}.",
+        "blocks": list(run.model.blocks),
+        "credit": run.method,
+        "seed": config.seed,
+    }
+    return diagnose(run.model, batches, **settings | arguments)
+
+
+def report_if_possible(
     config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, *, null_draws: int
 ) -> DiagnosticReport | str:
-    """The network's report, or the sentence that says why there is none."""
-    if not len(run.model.blocks):
-        return NO_BLOCKS
+    """The report, or why there is none: a run whose network cannot be measured is still a run, and goes on."""
     try:
-        return diagnose(
-            run.model,
-            batches,
-            headline_acc=accuracy,
-            method_name=config.method,
-            blocks=list(run.model.blocks),
-            credit=run.method,
-            null_draws=null_draws,
-            seed=config.seed,
-        )
+        return report_on(config, run, batches, accuracy, null_draws=null_draws)
     except WalkbackError as error:
-        # A run whose network cannot be measured is still a run: its trace says why, and goes on.
-        return f"{type(error).__name__}: {error}"
+        return str(error)
 
 
-def epoch_record(
-    epoch: int, accuracy: Score, report: DiagnosticReport | str, loss: float | None, rate: float, seconds: float
-) -> EpochRecord:
-    """One line of the trace, in six significant digits."""
-    fields = {"loss": loss, "accuracy": accuracy.value, "learning_rate": rate, "seconds": round(seconds, 3)}
-    fields |= {"unmeasured": report} if isinstance(report, str) else _figures(report)
-    return EpochRecord(epoch=epoch, **rounded(fields))
+def epoch_record(epoch: int, accuracy: Score, report: DiagnosticReport | str, **figures: float | None) -> EpochRecord:
+    """One line of the trace, in six significant digits; `figures` are the loss, the rate and the seconds."""
+    measured: dict[str, Any] = {"unmeasured": report} if isinstance(report, str) else _figures(report)
+    return EpochRecord(epoch=epoch, **rounded({"accuracy": accuracy.value} | figures | measured))
 
 
-def _figures(report: DiagnosticReport) -> dict[str, object]:
+def _figures(report: DiagnosticReport) -> dict[str, Any]:
     counts = {
         "hiddens": report.nonfinite_hiddens or (),
         "grads": report.nonfinite_grads or (),

@@ -31,8 +31,8 @@ def default_options(section: str, name: str) -> dict[str, Any]:
     made = _OWNERS[section][1].load(name)
     if section == "method_options":
         return {field.name: _plain(field.default) for field in dataclasses.fields(made.options_type)}
-    parameters = inspect.signature(made).parameters.values()
-    return {p.name: _plain(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _WHEREABOUTS}
+    keywords = [p for p in inspect.signature(made).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return {p.name: _plain(p.default) for p in keywords if p.name not in _WHEREABOUTS}
 
 
 def complete_options(given: Mapping[str, Any]) -> dict[str, Any]:

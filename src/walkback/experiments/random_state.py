@@ -1,5 +1,6 @@
 """The states of all global random generators, as tensors and plain numbers that a checkpoint can hold."""
 
+# ruff: noqa: NPY002 - the global generator of NumPy is what a third party's method may draw from.
 from __future__ import annotations
 
 import json
@@ -16,16 +17,15 @@ from torch import Tensor
 def tensors() -> dict[str, Tensor]:
     """torch's generators: the CPU's, and one for each GPU in use."""
     states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states |= {f"cuda_{index}": state for index, state in enumerate(torch.cuda.get_rng_state_all())}
     return states
 
 
 def words() -> str:
     """Python's and NumPy's generators, as JSON."""
-    kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # type: ignore[misc]
-    numpy_state = [kind, keys.tolist(), position, has_gauss, gauss]
-    return json.dumps({"python": random.getstate(), "numpy": numpy_state})
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return json.dumps({"python": random.getstate(), "numpy": [kind, np.asarray(keys).tolist(), *rest]})
 
 
 def seed_all(seed: int) -> None:

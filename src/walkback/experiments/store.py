@@ -1,9 +1,9 @@
 """Runs on disk: one folder per run id. Importing this imports no torch.
 
-    runs/3f2a…/config.json         what it is
-               trace.jsonl         one line per epoch so far
-               checkpoints/        the newest two
-               result.json         when it is finished: all that the studies need
+runs/3f2a…/config.json         what it is
+           trace.jsonl         one line per epoch so far
+           checkpoints/        the newest two
+           result.json         when it is finished: all that the studies need
 """
 
 from __future__ import annotations

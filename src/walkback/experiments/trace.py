@@ -40,8 +40,7 @@ class EpochRecord(Record):
     """Γ at each site."""
     deep_alignment: Number | None = None
     nonfinite: dict[str, Counts] = Field(default_factory=dict)
-    """How many samples had a NaN or Inf at each site, in `hiddens` and `grads`, and in the `logits`; only what
-    is not zero."""
+    """How many samples had a NaN or Inf: `hiddens` and `grads` at each site, and `logits`; zeros left out."""
     fired: tuple[str, ...] = ()
     """The letters of the diagnostics that fired; (d) needs the frozen baseline and is not among them."""
     unmeasured: str = ""

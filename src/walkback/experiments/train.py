@@ -23,7 +23,7 @@ from walkback.experiments.aftermath import result_of
 from walkback.experiments.assembly import Assembly, assemble, dataset_of, rate_at
 from walkback.experiments.config import RunConfig
 from walkback.experiments.derive import derived_seed
-from walkback.experiments.measure import accuracy_on, epoch_record, held_out, report_on
+from walkback.experiments.measure import accuracy_on, epoch_record, held_out, report_if_possible
 from walkback.experiments.progress import EpochDone, Progress, Silent
 from walkback.experiments.store import RunStore, StoredRun
 from walkback.zoo.datasets import Batches
@@ -70,9 +70,7 @@ class Training:
         self.dataset = dataset_of(config)
         self.run: Assembly = assemble(config, self.dataset.spec)
         seed = derived_seed(config.seed, "data")
-        self.batches = Batches(
-            self.dataset.train, config.batch_size, seed=seed, augment=config.augment, shuffle=True
-        )
+        self.batches = Batches(self.dataset.train, config.batch_size, seed=seed, augment=config.augment, shuffle=True)
         self.held_out = held_out(self.dataset)
         self.records: list[trace.EpochRecord] = []
 
@@ -115,9 +113,9 @@ class Training:
         start = time.perf_counter()
         loss = self._train(epoch) if epoch > 0 else None
         accuracy = accuracy_on(self.run.model, self.dataset.test)
-        report = report_on(self.config, self.run, self.held_out, accuracy, null_draws=0)
-        rate = float(self.run.optimizer.param_groups[0]["lr"])
-        record = epoch_record(epoch, accuracy, report, loss, rate, time.perf_counter() - start)
+        report = report_if_possible(self.config, self.run, self.held_out, accuracy, null_draws=0)
+        rate, seconds = self.run.optimizer.param_groups[0]["lr"], time.perf_counter() - start
+        record = epoch_record(epoch, accuracy, report, loss=loss, learning_rate=rate, seconds=seconds)
         trace.append(self.stored.trace_file, record)
         self.records.append(record)
         checkpoint.save(self.stored.checkpoints, self.config, epoch, self.run)

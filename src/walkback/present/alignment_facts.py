@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from walkback.present.numbers import figure, signed
+from walkback.present.numbers import count, figure, signed
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.protocol.records import Alignment, DiagnosticReport, NullAlignment
 
@@ -21,7 +21,7 @@ def alignment_facts(report: DiagnosticReport) -> list[tuple[str, str]]:
     if alignment.unavailable:
         return [("Γ", f"N/A: {shortened(alignment.unavailable, NOTE_LENGTH)}")]
     facts = [("deep mean", _deep(alignment)), ("null", _null(alignment.null, alignment.no_null))]
-    facts += [("other orders", _orders(alignment.orders))] if alignment.orders else []
+    facts += [("aggregation", _orders(alignment.orders))] if alignment.orders else []
     facts += [("neighbouring credits", _neighbours(alignment.neighbours))] if alignment.neighbours else []
     facts += [("read with care", shortened(alignment.mark, NOTE_LENGTH))] if alignment.mark else []
     return facts
@@ -44,10 +44,14 @@ def _null(null: NullAlignment | None, why_none: str) -> str:
 
 
 def _orders(orders: dict[str, float]) -> str:
-    named = [f"{middle_out(name, NAME_LENGTH)} {signed(value)}" for name, value in orders.items()]
-    written = ", ".join(named[:_MANY]) + (f", … ({len(named)} in all)" if len(named) > _MANY else "")
-    signs = {math.copysign(1, v) for v in orders.values() if math.isfinite(v) and v != 0}
-    return written + ("; the sign depends on the order" if len(signs) > 1 else "")
+    """The two ends of what the valid orders of aggregation give, by name, and whether the sign survives."""
+    finite = {name: value for name, value in orders.items() if math.isfinite(value)}
+    if not finite:
+        return f"{len(orders)} orders, none finite"
+    low, high = min(finite, key=finite.__getitem__), max(finite, key=finite.__getitem__)
+    ends = " to ".join(f"{signed(finite[name])} ({middle_out(name, NAME_LENGTH)})" for name in (low, high))
+    flips = "; the sign depends on the order" if finite[low] < 0 < finite[high] else ""
+    return f"{count(len(orders), 'valid order')}, from {ends}{flips}"
 
 
 def _neighbours(cosines: Sequence[float]) -> str:

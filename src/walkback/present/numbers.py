@@ -1,7 +1,4 @@
-"""How a figure is written: three significant digits, plain from 1e-3 to 1e5, scientific beyond.
-
-One rule for every rendering, so that a number in a table is found again in the text by searching for it.
-"""
+"""How figures, intervals and scores are written in every rendering, by the rule of `protocol.wording`."""
 
 from __future__ import annotations
 
@@ -9,39 +6,26 @@ import math
 from collections.abc import Callable
 
 from walkback.protocol.records import Interval, Reading
+from walkback.protocol.wording import ABSENT, DIGITS, figure, signed
 
-ABSENT = "–"
-"""What stands where nothing was measured: never an empty cell, never a zero."""
+__all__ = [
+    "ABSENT",
+    "against",
+    "count",
+    "figure",
+    "interval_bounds",
+    "level",
+    "percent",
+    "reading_figure",
+    "round_number",
+    "signed",
+    "with_unit",
+]
 
-DIGITS = 3
 FIDELITY_DIGITS = 4
 """Fidelity is read against 0.99, which three digits could not be told from."""
 
-_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e5
 _MOST_DIGITS = 17
-
-
-def figure(value: float | None, digits: int = DIGITS) -> str:
-    """A number with this many significant digits: 0.00801, 35800, 4.35e+08; NaN and Infinity as words."""
-    if value is None:
-        return ABSENT
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    # Rounding comes first: 99999.9 rounds to 1.00e+05 and is no longer in the plain range.
-    scientific = f"{value:.{digits - 1}e}"
-    rounded = float(scientific)
-    if rounded == 0:
-        return "0"
-    if not _PLAIN_FROM <= abs(rounded) < _PLAIN_BELOW:
-        return scientific
-    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
-    return f"{rounded:.{max(decimals, 0)}f}"
-
-
-def signed(value: float | None, digits: int = DIGITS) -> str:
-    """A figure whose sign carries meaning, so a plus is written too."""
-    text = figure(value, digits)
-    return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
 
 
 def against(value: float | None, threshold: float | None, write: Callable[..., str] = figure) -> str:

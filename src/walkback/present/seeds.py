@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.present.numbers import count, figure, percent, signed, with_unit
@@ -11,9 +11,6 @@ from walkback.protocol.records import DiagnosticReport, State
 
 if TYPE_CHECKING:
     from walkback.protocol.seeds import DiagnosticSummary, SeedSummary
-
-PUBLISHED_UNITS = {"a": "×", "d": "pp"}
-
 
 def headline(summary: SeedSummary) -> str:
     """`DFA, 3 seeds: unanimous, needs walk-back; accuracy 30.57 % ± 0.775 pp`."""
@@ -27,12 +24,12 @@ def headline(summary: SeedSummary) -> str:
     return f"{text}; accuracy {percent(summary.headline_mean)}{spread}"
 
 
-def sentences(summary: SeedSummary, units: Mapping[str, str] = PUBLISHED_UNITS) -> list[str]:
+def sentences(summary: SeedSummary) -> list[str]:
     """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd."""
-    return [_sentence(diagnostic, units.get(diagnostic.letter, "")) for diagnostic in summary.diagnostics]
+    return [_sentence(diagnostic) for diagnostic in summary.diagnostics]
 
 
-def _sentence(diagnostic: DiagnosticSummary, unit: str) -> str:
+def _sentence(diagnostic: DiagnosticSummary) -> str:
     states = diagnostic.states
     head = f"({diagnostic.letter}) {middle_out(diagnostic.name, NAME_LENGTH)}"
     if set(states) == {State.NOT_MEASURED}:
@@ -42,12 +39,13 @@ def _sentence(diagnostic: DiagnosticSummary, unit: str) -> str:
     parts = [f"{diagnostic.agreement}, {fired} of {len(states)} fire"]
     parts += [f"{gaps} without a reading"] if gaps else []
     parts += [f"{diagnostic.fragile} fragile"] if diagnostic.fragile else []
-    return f"{head}: {', '.join(parts)}; {_spread(diagnostic, unit)}"
+    return f"{head}: {', '.join(parts)}; {_spread(diagnostic)}"
 
 
-def _spread(diagnostic: DiagnosticSummary, unit: str) -> str:
+def _spread(diagnostic: DiagnosticSummary) -> str:
     if diagnostic.mean is None:
         return "no figures"
+    unit = diagnostic.unit
     mean = signed(diagnostic.mean) if unit == "pp" else figure(diagnostic.mean)
     if diagnostic.sd is None:
         return f"one figure, {with_unit(mean, unit)}"

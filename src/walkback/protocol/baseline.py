@@ -71,8 +71,8 @@ def freeze_blocks(
     inside = set(named.values())
     if not any(p.requires_grad for p in plain.parameters() if p not in inside):
         raise BaselineError(
-            f"every trainable parameter of {type(plain).__name__} lies in its blocks ({chain.pattern}), so nothing is left "
-            "to train once they are frozen. Pass blocks= without the embedding and the head."
+            f"every trainable parameter of {type(plain).__name__} lies in its blocks ({chain.pattern}), so nothing is "
+            "left to train once they are frozen. Pass blocks= without the embedding and the head."
         )
     for parameter in inside:
         parameter.requires_grad_(False)
@@ -83,8 +83,8 @@ def _check_still(before: Mapping[str, torch.Tensor], frozen: Mapping[str, nn.Par
     moved = [name for name, value in before.items() if not torch.equal(value, frozen[name].detach())]
     if moved:
         raise BaselineError(
-            f"train_fn changed {len(moved)} of {len(before)} frozen parameters ({moved[0]} first), so this is no frozen "
-            "baseline. Let it skip parameters whose requires_grad is False."
+            f"train_fn changed {len(moved)} of {len(before)} frozen parameters ({moved[0]} first), so this is no "
+            "frozen baseline. Let it skip parameters whose requires_grad is False."
         )
 
 
@@ -95,8 +95,8 @@ def _score(result: Any, model: nn.Module, batches: Iterable[Any]) -> Score:
         return Score(value=result)
     if result is not None:
         raise BaselineError(
-            f"train_fn returned {type(result).__name__}; expected its score in [0, 1], a walkback.Score, or None to have "
-            "the accuracy counted on eval_batches."
+            f"train_fn returned {type(result).__name__}; expected its score in [0, 1], a walkback.Score, or None to "
+            "have the accuracy counted on eval_batches."
         )
     return accuracy(model, batches)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from os.path import commonprefix
+from itertools import takewhile
 
 from torch import nn
 
@@ -44,7 +44,8 @@ def given_modules(model: nn.Module, blocks: Blocks) -> dict[nn.Module, str]:
             found = _as_given(item, model, names)
         else:
             raise BlocksError(
-                f"blocks= holds {type(item).__name__} {item!r}; expected dotted names, globs such as 'layers.*', or modules."
+                f"blocks= holds {type(item).__name__} {item!r}; expected dotted names, globs such as 'layers.*', or "
+                "modules."
             )
         chosen |= found
     if not chosen:
@@ -68,7 +69,8 @@ def _named(pattern: str, model: nn.Module, names: Mapping[nn.Module, str]) -> di
     found = {module: names[module] for name, module in _all_names(model) if glob_matches(pattern, name)}
     if not found:
         raise BlocksError(
-            f"blocks={pattern!r} matches no module of {type(model).__name__}. {_suggestion(pattern, names.values())}".strip()
+            f"blocks={pattern!r} matches no module of {type(model).__name__}. "
+            f"{_suggestion(pattern, names.values())}".rstrip()
         )
     return found
 
@@ -77,7 +79,8 @@ def _as_given(item: nn.Module, model: nn.Module, names: Mapping[nn.Module, str])
     module = getattr(item, "_orig_mod", item)
     if module not in names:
         raise BlocksError(
-            f"blocks= holds a {type(module).__name__} that is no part of {type(model).__name__}; expected its own modules."
+            f"blocks= holds a {type(module).__name__} that is no part of {type(model).__name__}; expected modules of "
+            "the model itself."
         )
     return {module: names[module]}
 
@@ -102,9 +105,14 @@ def pattern_of(blocks: Sequence[str], names: Iterable[str]) -> str:
     split = [name.split(".") for name in wanted]
     if len(wanted) > 1 and len({len(parts) for parts in split}) == 1:
         glob = ".".join(
-            parts[0] if len(set(parts)) == 1 else f"{commonprefix(list(parts))}*"
-            for parts in zip(*split, strict=True)
+            parts[0] if len(set(parts)) == 1 else f"{_common_start(parts)}*" for parts in zip(*split, strict=True)
         )
         if {name for name in names if glob_matches(glob, name)} == set(wanted):
             return glob
     return ",".join(wanted)
+
+
+def _common_start(words: Sequence[str]) -> str:
+    return "".join(
+        letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*words, strict=False))
+    )

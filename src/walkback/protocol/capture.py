@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from walkback.errors import BatchError, BlocksError
 from walkback.protocol import numerics
@@ -168,8 +169,8 @@ class SiteReader:
         if not isinstance(owner, nn.Parameter) and not stream.requires_grad:
             try:
                 # No number changes, and activation checkpointing may hold the tensor at its present version.
-                with torch.autograd._unsafe_preserve_version_counter(stream):
-                    _Begin.apply(stream, self.root, self._keeper(0))
+                with _unsafe_preserve_version_counter(stream):
+                    _Begin.apply(stream, self.root, self._keeper(0))  # type: ignore[no-untyped-call]
                 return
             except RuntimeError:  # a view that torch lets nobody change in place
                 pass
@@ -186,7 +187,7 @@ class SiteReader:
             )
         # A copy, and a hook rather than retain_grad: later in-place changes must not reach either.
         self.values.append(stream.detach().clone())
-        stream.register_hook(self._keeper(index))
+        stream.register_hook(self._keeper(index))  # type: ignore[no-untyped-call]
 
     def _keeper(self, index: int) -> Callable[[Tensor], None]:
         def keep(grad: Tensor) -> None:
@@ -256,8 +257,8 @@ def _sites_and_grads(
         error = error_of(logits)
         if not logits.requires_grad:
             raise BlocksError(
-                "the loss does not reach the blocks: the logits do not depend on the residual stream. Pass blocks= with "
-                "modules that the output is computed from."
+                "the loss does not reach the blocks: the logits do not depend on the residual stream. Pass blocks= "
+                "with modules that the output is computed from."
             )
         scale = _backward(reader, logits, error)
     samples = logits.shape[0]
@@ -282,8 +283,8 @@ def _backward(reader: SiteReader, logits: Tensor, error: Tensor) -> Tensor | Non
     unreached = [i for i in range(len(reader.values)) if i not in reader.grads]
     if unreached:
         raise BlocksError(
-            f"the loss does not reach site '{reader.chain.taps[unreached[0]]}'. Pass blocks= with modules that the output "
-            "is computed from."
+            f"the loss does not reach site '{reader.chain.taps[unreached[0]]}'. Pass blocks= with modules that the "
+            "output is computed from."
         )
     return scale
 

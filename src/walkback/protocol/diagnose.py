@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain as joined
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
-from walkback.protocol.fidelity import reference_fidelity
+from walkback.protocol.fidelity import Fidelity, reference_fidelity
 from walkback.protocol.independence import check_independent
 from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
@@ -114,18 +113,16 @@ class Session:
         look = first.first(min(LOOK_SAMPLES, first.size))
         chain = self.chain = find_chain(self.model, look, self.blocks)
         check_independent(self.model, chain, look)
-        samples, fidelity, shapes = 0, None, None
-        for number, batch in enumerate(joined([first], self.batches)):
-            seen = capture(
-                self.model, chain, batch, self.loss, self.reduction or TokenReduction.FLATTEN, samples
-            )
-            if number == 0:
-                seen = self._with_default_reduction(seen)
-                fidelity = reference_fidelity(self.model, chain, batch, self.loss, seen)
-            shapes = _same_widths(shapes, seen, number)
+        seen = self._with_default_reduction(capture(self.model, chain, first, self.loss, TokenReduction.FLATTEN))
+        fidelity = reference_fidelity(self.model, chain, first, self.loss, seen)
+        opening, samples = seen, seen.samples
+        self._fold(seen)
+        for number, batch in enumerate(self.batches, start=1):
+            seen = capture(self.model, chain, batch, self.loss, opening.reduction, samples)
+            _check_widths(opening, seen, number)
             samples += seen.samples
             self._fold(seen)
-        return self._fields(samples, fidelity, shapes)
+        return self._fields(samples, fidelity, [tuple(h.shape) for h in opening.hiddens])
 
     def _with_default_reduction(self, seen: Capture) -> Capture:
         if self.reduction is None:
@@ -140,7 +137,7 @@ class Session:
         if self.meter is not None:
             self.meter.add(seen)
 
-    def _fields(self, samples: int, fidelity: Any, shapes: Any) -> dict[str, Any]:
+    def _fields(self, samples: int, fidelity: Fidelity, shapes: list[tuple[int, ...]]) -> dict[str, Any]:
         assert self.chain is not None
         assert self.reduction is not None
         fields: dict[str, Any] = {
@@ -169,24 +166,15 @@ class Session:
         }
 
 
-def _same_widths(shapes: list[tuple[int, ...]] | None, seen: Capture, number: int) -> list[tuple[int, ...]]:
-    """The shapes of the sites; widths that change between batches cannot be averaged."""
-    now = [tuple(h.shape) for h in seen.hiddens]
-    widths = [g.shape[1] for g in seen.grad_vectors]
-    if shapes is not None:
-        before = [_width(shape, seen.reduction) for shape in shapes]
-        if before != widths:
-            site = next(i for i, (a, b) in enumerate(zip(before, widths, strict=True)) if a != b)
+def _check_widths(first: Capture, seen: Capture, number: int) -> None:
+    """Widths that change between batches cannot be averaged."""
+    for site, (before, now) in enumerate(zip(first.grad_vectors, seen.grad_vectors, strict=True)):
+        if before.shape[1] != now.shape[1]:
             raise BatchError(
-                f"site {site} has the shape {now[site]} in batch {number} and {shapes[site]} before; gradients of different "
-                "widths cannot be averaged. Pad to one length, or pass tokens='class_token'."
+                f"site {site} has the shape {tuple(seen.hiddens[site].shape)} in batch {number} and "
+                f"{tuple(first.hiddens[site].shape)} in batch 0; gradients of different widths cannot be averaged. "
+                "Pad to one length, or pass tokens='class_token'."
             )
-        return shapes
-    return now
-
-
-def _width(shape: tuple[int, ...], reduction: TokenReduction) -> int:
-    return int(reduction.vectors(torch.empty((1, *shape[1:]), device="meta")).shape[1])
 
 
 def _scores(headline: float | Score | None, baseline: float | FrozenBaseline | None) -> dict[str, Any]:

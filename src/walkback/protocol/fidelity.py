@@ -16,11 +16,14 @@ from walkback.protocol.sites import Chain
 
 FIDELITY_SAMPLES = 32
 
+Fidelity = tuple[tuple[float, ...] | None, str]
+"""(one cosine per site, ""), or (None, why it could not be measured)."""
+
 
 def reference_fidelity(
     model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, seen: Capture
-) -> tuple[tuple[float, ...] | None, str]:
-    """(mean cosine per site with the fp64 gradient, "") or (None, why it could not be measured).
+) -> Fidelity:
+    """The mean cosine with the fp64 gradient at each site.
 
     The network runs again in fp64 on the first samples of a batch that was captured, with fp64 copies
     of its parameters and buffers in place of its own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ class CreditFacts:
         same = torch.stack([_same_as(a, first) for a, first in zip(credits, self._first, strict=True)])
         self.constant = _both(self.constant, same)
         if len(set(self.widths)) == 1:
-            neighbours = [numerics.cosines(a, b) for a, b in zip(credits, credits[1:], strict=False)]
+            neighbours = [numerics.cosines(a, b) for a, b in pairwise(credits)]
             self.neighbour_cosines.append(torch.stack(neighbours))
 
     def neighbours(self) -> Tensor | None:

@@ -18,21 +18,18 @@ REMEDY = "Give it running statistics, or measure one sample at a time."
 def check_independent(model: nn.Module, chain: Chain, batch: Batch) -> None:
     """Raise if one sample's logits depend on another sample, by the modules or by the gradient."""
     for name, module in model.named_modules():
-        if (
-            isinstance(module, _NormBase)
-            and not isinstance(module, _InstanceNorm)
-            and module.running_mean is None
-        ):
+        if isinstance(module, _NormBase) and not isinstance(module, _InstanceNorm) and module.running_mean is None:
             raise InputError(
-                f"{name or 'the model'} is a {type(module).__name__} without running statistics: in eval mode each sample's "
-                f"output depends on the others in its batch, so per-sample gradients mean nothing. {REMEDY}"
+                f"{name or 'the model'} is a {type(module).__name__} without running statistics: in eval mode each "
+                "sample's output depends on the others in its batch, so per-sample gradients mean nothing. "
+                f"{REMEDY}"
             )
     if batch.size > 1:
         leak = despite_changes_in_place(lambda: _leak_between_samples(model, chain, batch))
         if leak is not None:
             raise InputError(
-                f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), so "
-                "per-sample gradients mean nothing. Is the batch on the axis that the model expects (batch_first)?"
+                f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), "
+                "so per-sample gradients mean nothing. Is the batch on the axis that the model expects (batch_first)?"
             )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from walkback.protocol.diagnostics.gradient_floor import RELIABLE_FIDELITY
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, State
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import is_complete, verdict_of
+from walkback.protocol.wording import figure
 from walkback.registry import DIAGNOSTICS
 
 
@@ -59,9 +61,12 @@ def _marked(
         return alignment
     if measured.reference_fidelity is None:
         trust = "the reference fidelity was not measured, so whether this Γ is right is not known"
-    elif min(measured.reference_fidelity) >= 0.99:
-        trust = f"this Γ does not clamp, and the reference it uses is sound (fidelity {min(measured.reference_fidelity):.4f})"
+    elif all(fidelity >= RELIABLE_FIDELITY for fidelity in measured.reference_fidelity):
+        trust = (
+            "this Γ does not clamp, and the reference it uses is sound "
+            f"(fidelity {figure(min(measured.reference_fidelity), 4)})"
+        )
     else:
-        trust = f"the reference itself is unreliable (fidelity {min(measured.reference_fidelity):.3f})"
+        trust = f"the reference itself is unreliable (fidelity {figure(min(measured.reference_fidelity))})"
     mark = f"(b) fired, {floor.reason}: a Γ from code that clamps norms would be wrong here; {trust}."
     return alignment.model_copy(update={"mark": mark})

@@ -25,9 +25,7 @@ def cross_entropy_error(logits: Tensor, targets: Tensor) -> Tensor:
     _check_classes(logits, targets)
     targets = targets.long()
     error = F.softmax(logits, dim=-1)
-    error.scatter_add_(
-        -1, targets.clamp(min=0).unsqueeze(-1), error.new_tensor(-1.0).expand(*targets.shape, 1)
-    )
+    error.scatter_add_(-1, targets.clamp(min=0).unsqueeze(-1), error.new_tensor(-1.0).expand(*targets.shape, 1))
     if logits.ndim == 3:
         scored = targets != IGNORED
         error = error * (scored / scored.sum(dim=1, keepdim=True).clamp(min=1)).unsqueeze(-1)
@@ -37,9 +35,9 @@ def cross_entropy_error(logits: Tensor, targets: Tensor) -> Tensor:
 def _check_classes(logits: Tensor, targets: Tensor) -> None:
     if logits.ndim not in (2, 3) or targets.shape != logits.shape[:-1] or targets.is_floating_point():
         raise BatchError(
-            f"logits of shape {tuple(logits.shape)} with {targets.dtype} targets of shape {tuple(targets.shape)} do not fit "
-            "cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). For anything else pass "
-            "loss=, a function of (logits, targets) that gives one loss per sample."
+            f"logits of shape {tuple(logits.shape)} with {targets.dtype} targets of shape {tuple(targets.shape)} do "
+            "not fit cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). For anything else "
+            "pass loss=, a function of (logits, targets) that gives one loss per sample."
         )
     scored = targets[targets != IGNORED] if logits.ndim == 3 else targets
     if scored.numel() and (int(scored.min()) < 0 or int(scored.max()) >= logits.shape[-1]):
@@ -59,7 +57,8 @@ def error_at_logits(loss: Loss | None, logits: Tensor, targets: Tensor) -> Tenso
         return cross_entropy_error(logits.detach().double(), targets)
     if not callable(loss):
         raise InputError(
-            f"loss= is a {type(loss).__name__}; expected a function of (logits, targets) that gives one loss per sample."
+            f"loss= is a {type(loss).__name__}; expected a function of (logits, targets) that gives one loss per "
+            "sample."
         )
     at = logits.detach()
     at = (at.float() if at.dtype in (torch.float16, torch.bfloat16) else at.clone()).requires_grad_()

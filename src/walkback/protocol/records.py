@@ -7,6 +7,7 @@ whatever judges, sweeps, compares or draws starts from it.
 from __future__ import annotations
 
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -178,8 +179,7 @@ class Measurements(Record):
         """‖h_l‖ / ‖h_{l−1}‖ of each block, as a ratio of medians."""
         if self.residual_norms is None:
             return None
-        pairs = zip(self.residual_norms[:-1], self.residual_norms[1:], strict=True)
-        return tuple(growth(before, after) for before, after in pairs)
+        return tuple(growth(before, after) for before, after in pairwise(self.residual_norms))
 
     @property
     def max_per_block_growth(self) -> float | None:

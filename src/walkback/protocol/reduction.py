@@ -29,9 +29,7 @@ class TokenReduction(str, Enum):
             return cls(name)
         except ValueError:
             known = [member.value for member in cls]
-            raise InputError(
-                f"there is no token reduction {name!r}. {did_you_mean(str(name), known)}"
-            ) from None
+            raise InputError(f"there is no token reduction {name!r}. {did_you_mean(str(name), known)}") from None
 
     def vectors(self, site: Tensor) -> Tensor:
         """One vector per sample, for cosines and means: (B, …) → (B, D)."""

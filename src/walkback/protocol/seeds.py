@@ -27,6 +27,7 @@ class DiagnosticSummary(Record):
     sd: Number | None = None
     interval: Interval | None = None
     """Of the mean, over seeds."""
+    unit: str = ""
     threshold: Number | None = None
     fragile: int = 0
     """How many seeds' readings were fragile on their own."""
@@ -60,6 +61,8 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         raise InputError(
             f"combine got reports of several methods ({', '.join(sorted(names))}); combine each by itself."
         )
+    if len({tuple(r.letter for r in report.readings) for report in reports}) > 1:
+        raise InputError("combine got reports with different diagnostics; judge them all with one walkback first.")
     kinds = [kind_of(report.verdict) for report in reports]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
     return SeedSummary(
@@ -87,6 +90,7 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
         mean=mean,
         sd=sd,
         interval=mean_interval(known),
+        unit=readings[0].unit,
         threshold=readings[0].threshold,
         fragile=sum(reading.fragile for reading in readings),
     )

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from walkback.errors import BatchError, BlocksError
 from walkback.protocol.batches import Batch
-from walkback.protocol.block_names import Blocks, given_modules, pattern_of, plain_modules
+from walkback.protocol.block_names import Blocks as Blocks
+from walkback.protocol.block_names import given_modules, pattern_of, plain_modules
 from walkback.protocol.calls import Call, Wire, ancestors, leads_to, same_memory, watch_forward
 
 Run = list[Call]
@@ -73,8 +74,8 @@ def _check_all_called(run: Run, expected: Sequence[str]) -> None:
     missing = [name for name in expected if name not in called]
     if missing:
         raise BlocksError(
-            f"the forward pass never calls {', '.join(missing)} with a floating tensor; expected blocks that the residual "
-            "stream passes through. Leave them out of blocks=."
+            f"the forward pass never calls {', '.join(missing)} with a floating tensor; expected blocks that the "
+            "residual stream passes through. Leave them out of blocks=."
         )
 
 
@@ -82,15 +83,14 @@ def _found(model: nn.Module, calls: Sequence[Call], logits: Wire) -> Run:
     candidates = _candidates(calls, logits)
     if not candidates:
         raise BlocksError(
-            f"no chain of blocks was found in {type(model).__name__}: between what embeds the input and what writes the "
-            "output, no modules of one type hand a tensor on. Pass blocks=, e.g. blocks='layers.*' or a list of modules."
+            f"no chain of blocks was found in {type(model).__name__}: between what embeds the input and what writes "
+            "the output, no modules of one type hand a tensor on. Pass blocks=, e.g. blocks='layers.*' or a list of "
+            "modules."
         )
     best = _outermost(candidates)
     if len(best) > 1:
         names = plain_modules(model)
-        listed = "; ".join(
-            f"blocks={pattern_of([c.name for c in run], names)!r} ({len(run)} blocks)" for run in best
-        )
+        listed = "; ".join(f"blocks={pattern_of([c.name for c in run], names)!r} ({len(run)} blocks)" for run in best)
         raise BlocksError(f"several chains of blocks are as long as each other. Pass one of: {listed}.")
     return best[0]
 
@@ -148,13 +148,17 @@ def _joined(runs: Sequence[Run]) -> list[list[Run]]:
 def _without_stem_and_head(run: Run, calls: Sequence[Call], logits: Wire) -> Run:
     """Leave out a first module that embeds the raw input, and a last one that writes the logits."""
     first, last = run[0], run[-1]
+    writes_logits = same_memory(last.written.tensor, logits.tensor) or (
+        not _hands_on(run) and not any(c.has_weights for c in calls if c.entered > last.left and leads_to(last, c))
+    )
     if first.read.node is None and first.read.tensor.shape != first.written.tensor.shape:
         run = run[1:]
-    if same_memory(last.written.tensor, logits.tensor) or not any(
-        call.has_weights for call in calls if call.entered > last.left and leads_to(last, call)
-    ):
-        run = run[:-1]
-    return run
+    return run[:-1] if writes_logits else run
+
+
+def _hands_on(run: Run) -> bool:
+    """Whether each block's output is the next one's input as it is."""
+    return all(a.written.same_as(b.read) for a, b in pairwise(run))
 
 
 def _outermost(best: list[Run]) -> list[Run]:
@@ -175,7 +179,7 @@ def _takes_turns(first: Run, second: Run) -> bool:
 
 
 def _taps(run: Run, calls: Sequence[Call], logits: Wire, samples: int) -> tuple[Tap, ...]:
-    if all(a.written.same_as(b.read) for a, b in pairwise(run)):
+    if _hands_on(run):
         outputs = [_tap(call, "output", samples) for call in run]
         return (_tap(run[0], "input", samples), *outputs)
     return tuple(_tap(call, "input", samples) for call in _entrances(run, calls, logits))
@@ -203,7 +207,7 @@ def _entrances(run: Run, calls: Sequence[Call], logits: Wire) -> Run:
 
 
 def _entrance(before: Call, block: Call, source: Call, calls: Sequence[Call], logits: Wire) -> Call:
-    """The block itself, or, where a skip goes around its input, the last module before it that sees the whole stream."""
+    """The block itself, or, where a skip goes around its input, the last module before it that sees all of it."""
     if _all_passes(block, source, logits):
         return block
     earlier = [call for call in calls if before.left < call.entered < block.entered]
@@ -229,17 +233,13 @@ def _closing(run: Run, calls: Sequence[Call], between: set[tuple[str, str, int]]
     last = run[-1]
     later = [call for call in calls if call.entered > last.left and leads_to(last, call)]
     for call in later:
-        if (
-            call.family not in between
-            and not _within_any(call, later, between)
-            and _all_passes(call, run[0], logits)
-        ):
+        if call.family not in between and not _within_any(call, later, between) and _all_passes(call, run[0], logits):
             return call
     closing = next((call for call in later if call.has_weights), None)
     if closing is None:
         raise BlocksError(
-            f"nothing with parameters reads the stream after {last.name}, so its end cannot be placed. Pass blocks= with "
-            "modules whose outputs are the residual stream."
+            f"nothing with parameters reads the stream after {last.name}, so its end cannot be placed. Pass blocks= "
+            "with modules whose outputs are the residual stream."
         )
     return closing
 

@@ -149,15 +149,15 @@ def _fused_attention_off() -> Iterator[None]:
 
 @contextmanager
 def _random_states_kept() -> Iterator[None]:
-    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    cuda = (
-        torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
-    )
+    # The global generator is old, and is what people's code draws from.
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    on_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state_all() if on_cuda else None
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)
+        np.random.set_state(numpy)  # noqa: NPY002
         torch.set_rng_state(cpu)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
@@ -175,13 +175,10 @@ def _reentrant_checkpoints_made_plain() -> Iterator[None]:
     class NonReentrant:
         @staticmethod
         def apply(function: Any, preserve_rng_state: bool, *args: Any) -> Any:
-            return checkpointing.checkpoint(
-                function, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state
-            )
+            return checkpointing.checkpoint(function, *args, use_reentrant=False, preserve_rng_state=preserve_rng_state)
 
     checkpointing.CheckpointFunction = NonReentrant  # type: ignore[misc, assignment]
     try:
         yield
     finally:
         checkpointing.CheckpointFunction = original  # type: ignore[misc]
-

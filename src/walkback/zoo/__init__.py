@@ -40,8 +40,6 @@ def build_model(architecture: str, data: DataSpec, **options: Any) -> BlockModel
     return build(data, **options)  # type: ignore[no-any-return]
 
 
-def build_method(
-    method: str, model: BlockModel, generator: torch.Generator | None = None, **options: Any
-) -> Method:
+def build_method(method: str, model: BlockModel, generator: torch.Generator | None = None, **options: Any) -> Method:
     """A method of that name for that model, its feedback drawn from the generator. None: torch's own."""
     return METHODS.load(method)(model, generator, **options)  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from walkback.protocol.diagnostics.base import ReadingMaker
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import figure as written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,7 +150,7 @@ class DirectionDrift:
         if figure - figure != 0:
             return make.non_finite("the gradients hold NaN or Inf", figure, site)
         intervals = measured.drift_share_intervals
-        words = f"{100 * figure:.2g} % of the gradient's energy is a direction shared by all samples."
+        words = f"{written(100 * figure)} % of the gradient's energy is a direction shared by all samples."
         return make.judged(
             figure, reason=REASON, fired=words, passed=words, site=site,
             interval=intervals[site] if intervals else None,
@@ -169,9 +170,9 @@ class DirectionDrift:
         if measured.drift_shares is None or measured.stability_layer is None:
             return ""
         share = measured.drift_shares[measured.stability_layer]
-        amount = "under 1 %" if share < 0.01 else f"{100 * share:.2g} %"
+        amount = "under 1 %" if share < 0.01 else f"{written(100 * share)} %"
         return (
-            f"The drift share ρ is {share:.2g}: {amount} of the gradient's energy is common to all samples."
+            f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
         )
 
 

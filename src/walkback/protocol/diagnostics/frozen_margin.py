@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
 
 REASON = "deep blocks fail to beat frozen-random baseline"
+SENSITIVE = "(d) is the diagnostic most sensitive to its threshold."
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,13 @@ class FrozenMargin:
                 f"No {what} was given; walkback.frozen_baseline trains the matched baseline."
             )
         margin_pp = 100 * (headline - baseline)
-        fragility = "(d) is the diagnostic most sensitive to its threshold."
+        change = "gains" if margin_pp >= 0 else "loses"
+        words = f"Training the blocks {change} {abs(margin_pp):.2f} pp against leaving them at random"
         return make.judged(
             margin_pp,
             reason=REASON,
-            fired=f"Training the blocks gains {margin_pp:+.2f} pp over leaving them random: they add nothing. {fragility}",
-            passed=f"Training the blocks gains {margin_pp:+.2f} pp over leaving them random. {fragility}",
+            fired=f"{words}: they add nothing that counts. {SENSITIVE}",
+            passed=f"{words}. {SENSITIVE}",
             interval=_interval(measured),
         )
 

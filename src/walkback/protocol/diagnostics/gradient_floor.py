@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import figure
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,8 +115,8 @@ def why_small(measured: Measurements, floor: float) -> str:
     an ordinary error would pass, and the error is what is small.
     """
     assert measured.bp_grad_norms is not None
-    if measured.reference_fidelity is not None and measured.reference_fidelity[-1] < RELIABLE_FIDELITY:
-        return UNRELIABLE
+    if measured.reference_fidelity is not None and not measured.reference_fidelity[-1] >= RELIABLE_FIDELITY:
+        return UNRELIABLE  # NaN too
     if measured.error_size is None:
         return UNKNOWN
     if measured.error_size == 0:
@@ -127,19 +128,20 @@ def explain_case(case: str, measured: Measurements) -> str:
     """The sentence under a fired (b): why the gradient is small, and what follows for Γ."""
     fidelity = measured.reference_fidelity[-1] if measured.reference_fidelity else None
     sound = (
-        f"its direction is numerically sound (fidelity to fp64 {fidelity:.4f}), so a Γ that does not clamp is right"
+        f"its direction is numerically sound (fidelity to fp64 {figure(fidelity, 4)}), "
+        "so a Γ that does not clamp is right"
         if fidelity is not None
         else "whether its direction is numerically sound was not measured, so neither is whether Γ can be used"
     )
     if case == UNRELIABLE:
         return (
-            f"The gradient is numerically unreliable: its cosine with the fp64 gradient is {fidelity:.3f}. "
+            f"The gradient is numerically unreliable: its cosine with the fp64 gradient is {figure(fidelity)}. "
             "Γ against it is noise; measure in higher precision."
         )
     if case == CONFIDENT:
         return (
             f"The gradient is small because the network is confident: the median error at the logits is "
-            f"{measured.error_size:.2g}. That is a fitted network, not a broken one; {sound}."
+            f"{figure(measured.error_size)}. That is a fitted network, not a broken one; {sound}."
         )
     if case == SCALE:
         return _by_scale(measured, sound)
@@ -153,7 +155,7 @@ def _by_scale(measured: Measurements, sound: str) -> str:
     size = measured.residual_norms[-1] if measured.residual_norms else None
     detail = ""
     if size is not None and scale_free is not None:
-        detail = f" (‖h_L‖ is {size:.2g}, the scale-free gradient {scale_free:.2g})"
+        detail = f" (‖h_L‖ is {figure(size)}, the scale-free gradient {figure(scale_free)})"
     return (
         f"The gradient is small by scale{detail}: what lies after the stream divides by its size; {sound}. "
         "Code that clamps norms or underflows reports a wrong Γ here."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
 from walkback.protocol.records import Interval, Measurements, Reading, growth
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import figure
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,8 +81,8 @@ class ResidualGrowth:
         return make.judged(
             largest,
             reason=REASON,
-            fired=f"Block {block} multiplies the median ‖h‖ by {largest:.3g}: the residual stream exploded there.",
-            passed=f"No block multiplies the median ‖h‖ by more than {largest:.3g} (block {block}).",
+            fired=f"Block {block} multiplies the median ‖h‖ by {figure(largest)}: the residual stream exploded there.",
+            passed=f"No block multiplies the median ‖h‖ by more than {figure(largest)} (block {block}).",
             interval=largest_growth_interval(measured.residual_norm_intervals),
             site=block,
         )
@@ -94,7 +96,7 @@ def largest_growth_interval(sites: tuple[Interval, ...] | None) -> Interval | No
     """
     if sites is None or len(sites) < 2:
         return None
-    pairs = list(zip(sites[:-1], sites[1:], strict=True))
+    pairs = list(pairwise(sites))
     return Interval(
         low=max(growth(before.high, after.low) for before, after in pairs),
         high=max(growth(before.low, after.high) for before, after in pairs),

@@ -68,9 +68,7 @@ def resmlp(
     """
     require_at_least("architecture resmlp", 1, width=width, depth=depth, expansion=expansion)
     if norm_position not in BLOCKS:
-        raise InputError(
-            f"architecture resmlp: norm_position is {norm_position!r}; expected 'pre' or 'post'."
-        )
+        raise InputError(f"architecture resmlp: norm_position is {norm_position!r}; expected 'pre' or 'post'.")
     stem = nn.Sequential(nn.Flatten(), nn.Linear(data.features, width))
     blocks = [BLOCKS[norm_position](width, expansion) for _ in range(depth)]
     readout = nn.Linear(width, data.classes)

@@ -48,9 +48,7 @@ def small_cnn(data: DataSpec, *, channels: Sequence[int] = (32, 64, 128), fc_wid
     """
     image_channels, side = square_image("small_cnn", data)
     if len(channels) != STAGES:
-        raise InputError(
-            f"architecture small_cnn: channels is {channels!r}; expected three numbers, one per stage."
-        )
+        raise InputError(f"architecture small_cnn: channels is {channels!r}; expected three numbers, one per stage.")
     first, second, third = channels
     require_at_least("architecture small_cnn", 1, channels=min(channels), fc_width=fc_width)
     if side < 2**STAGES:

@@ -101,9 +101,7 @@ def vit_mini(
     channels, side = square_image("vit_mini", data)
     require_at_least("architecture vit_mini", 1, width=width, depth=depth, heads=heads, expansion=expansion)
     if width % heads:
-        raise InputError(
-            f"architecture vit_mini: width {width} is not a multiple of heads {heads}; make it one."
-        )
+        raise InputError(f"architecture vit_mini: width {width} is not a multiple of heads {heads}; make it one.")
     size = side // PATCHES_PER_SIDE if patch is None else patch
     if size < 1 or side % size:
         raise InputError(

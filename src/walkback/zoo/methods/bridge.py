@@ -28,30 +28,28 @@ class BridgeOptions(LocalOptions):
 
 
 class Predictor(nn.Module):
-    """A vector for each site from (LayerNorm(h_l), layer, context): Linear, GELU, Linear.
+    """A vector for each site from LayerNorm(h_l), the layer as one-hot, and the context: Linear, GELU, Linear.
 
-    The first layer is a sum of three: a weight for the state, shared by the sites of one size, a vector for
-    the layer ~ N(0, 1), and a weight for the context, if there is one.
+    The sites of one size share their first Linear; all share the second.
     """
 
     def __init__(self, site_sizes: Sequence[int], context_size: int, width: int, output_size: int) -> None:
         super().__init__()
-        sizes = sorted(set(site_sizes))
-        self.read_state = nn.ModuleDict({str(size): nn.Linear(size, width) for size in sizes})
-        self.read_layer = nn.Embedding(len(site_sizes), width)
-        self.read_context = nn.Linear(context_size, width, bias=False) if context_size else None
+        layers = len(site_sizes)
+        totals = {str(size): size + layers + context_size for size in sorted(set(site_sizes))}
+        self.read = nn.ModuleDict({size: nn.Linear(total, width) for size, total in totals.items()})
         self.write = nn.Linear(width, output_size)
+        self.register_buffer("layer_codes", torch.eye(layers), persistent=False)
 
-    def forward(
-        self, states: Sequence[Tensor], layers: Sequence[int], context: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, states: Sequence[Tensor], layers: Sequence[int], *context: Tensor) -> Tensor:
         """(B, d_l) for each of these layers, and (B, c) if there is a context → (layers, B, output)."""
-        read = [self.read_state[str(s.shape[1])](F.layer_norm(s, s.shape[1:])) for s in states]
-        layer = self.read_layer(torch.as_tensor(layers, device=states[0].device))
-        hidden = torch.stack(read) + layer.unsqueeze(1)
-        if self.read_context is not None:
-            hidden = hidden + self.read_context(context)
-        return self.write(F.gelu(hidden))  # type: ignore[no-any-return]
+        read = [self._read(state, layer, *context) for state, layer in zip(states, layers, strict=True)]
+        return self.write(F.gelu(torch.stack(read)))  # type: ignore[no-any-return]
+
+    def _read(self, state: Tensor, layer: int, *context: Tensor) -> Tensor:
+        code = self.get_buffer("layer_codes")[layer].expand(len(state), -1)
+        seen = [F.layer_norm(state, state.shape[1:]), code, *context]
+        return self.read[str(state.shape[1])](torch.cat(seen, dim=1))  # type: ignore[no-any-return]
 
 
 class Bridge(LocalMethod):

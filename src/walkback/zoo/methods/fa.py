@@ -25,9 +25,7 @@ class FA(ErrorChain):
         """One buffer for each weight, of its shape, named after its module."""
         for name, layer in self._layers():
             if isinstance(layer, nn.Conv2d) and isinstance(layer.padding, str):
-                raise InputError(
-                    f"method fa: {name} has padding {layer.padding!r}; expected pixels, a number."
-                )
+                raise InputError(f"method fa: {name} has padding {layer.padding!r}; expected pixels, a number.")
             fan_in = layer.weight[0].numel()
             feedback = torch.randn(layer.weight.shape, generator=generator) / (3 * fan_in) ** 0.5
             self.register_buffer(_buffer_name(name), feedback)

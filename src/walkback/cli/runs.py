@@ -1,0 +1,86 @@
+"""`walkback runs`: the runs in the store, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from walkback.cli.train import RunsOption
+
+if TYPE_CHECKING:
+    from walkback.experiments.store import RunStore, StoredRun
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("runs")(runs)
+
+
+def runs(
+    root: RunsOption = None,
+    method: Annotated[str | None, typer.Option(help="Only runs of this method.")] = None,
+    architecture: Annotated[str | None, typer.Option("--arch", help="Only this architecture.")] = None,
+    data: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only running, finished or interrupted ones.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
+) -> int:
+    """List the runs in the store: how far each is, its accuracy and its verdict."""
+    import json
+
+    from walkback.experiments.store import RunStore
+    from walkback.protocol.schema import write_whole
+
+    store = RunStore(root)
+    wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
+    rows = [row for row in (_row(store, run) for run in store) if _matches(row, wanted)]
+    if json_file is not None:
+        write_whole(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    elif rows:
+        _print(rows)
+    else:
+        typer.echo(f"no such runs in {store.root}")
+    return 0
+
+
+def _matches(row: dict[str, Any], wanted: dict[str, str | None]) -> bool:
+    return all(value is None or row[name] == value for name, value in wanted.items())
+
+
+def _row(store: RunStore, run: StoredRun) -> dict[str, Any]:
+    """One run in plain words; nothing here needs torch."""
+    config, trace = run.settings["config"], run.trace()
+    row = {"id": run.run_id, "name": run.settings["name"], "state": run.state.value}
+    row |= {name: config[name] for name in ("method", "architecture", "data", "seed", "epochs")}
+    row["epochs_done"] = trace[-1].epoch if trace else 0
+    row["accuracy"] = trace[-1].accuracy if trace else None
+    return row | {"verdict": _verdict(store, run), "fired": list(trace[-1].fired) if trace else []}
+
+
+def _verdict(store: RunStore, run: StoredRun) -> str:
+    """The verdict of a finished run, with its baseline if that is finished too."""
+    from walkback.experiments.baselines import finished_report
+    from walkback.protocol.verdict import qualified
+
+    if not run.finished:
+        return ""
+    if run.result()["report"] is None:
+        return "not measured"
+    report = finished_report(store, run)
+    return qualified(report.verdict, report.readings)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("id", "name", "epochs", "accuracy", "state", "verdict", box=None, header_style="bold")
+    for row in rows:
+        accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
+        done = f"{row['epochs_done']}/{row['epochs']}"
+        fired = " ".join(f"({letter})" for letter in row["fired"])
+        verdict = row["verdict"] or (f"so far {fired}" if fired else "")
+        table.add_row(row["id"], row["name"], done, accuracy, row["state"], verdict)
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=not console.is_terminal)

@@ -1,0 +1,64 @@
+"""Settings of a run from the command line: flags, `--set NAME=VALUE`, and a TOML file under them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walkback.errors import InputError
+from walkback.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from walkback.experiments.config import RunConfig
+
+DEFAULTS = {"seed": 42, "epochs": 30}
+
+
+def config_from(flags: Mapping[str, Any], assignments: Iterable[str], file: Path | None) -> RunConfig:
+    """The config that a command line means: what is given there goes before what the file says."""
+    from walkback.experiments.config import RunConfig, merged, read_toml
+
+    settings = DEFAULTS | (read_toml(file) if file is not None else {})
+    settings = merged(settings, _nested(flags))
+    for assignment in assignments:
+        settings = merged(settings, _assigned(assignment))
+    missing = [name for name in ("method", "architecture", "data") if name not in settings]
+    if missing:
+        raise InputError(
+            f"the run's {' and '.join(missing)} is not given. Pass --method, --arch and --data, or --config FILE; "
+            "`walkback zoo` lists what there is."
+        )
+    return RunConfig.from_dict(settings, str(file) if file is not None else "the command line")
+
+
+def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags that were given, those of the method in its table of options."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    options = {name: given.pop(name) for name in ("credit_norm", "penalty") if name in given}
+    return given | ({"method_options": options} if options else {})
+
+
+def _assigned(assignment: str) -> dict[str, Any]:
+    """`arch.width=512` as {"architecture_options": {"width": 512}}."""
+    from walkback.experiments.options import SECTIONS
+
+    place, equals, value = assignment.partition("=")
+    if not equals or not place:
+        raise InputError(f"--set got {assignment!r}; expected NAME=VALUE, such as arch.width=512.")
+    prefix, dot, name = place.rpartition(".")
+    if not dot:
+        return {name: _value(value)}
+    sections = {short: section for section, short in SECTIONS.items()}
+    if prefix not in sections:
+        raise InputError(f"--set got {assignment!r}. {did_you_mean(prefix, sections)}")
+    return {sections[prefix]: {name: _value(value)}}
+
+
+def _value(text: str) -> Any:
+    """A number, truth value or list as JSON writes it; anything else is a word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,95 @@
+"""A run id, a run's folder or a checkpoint as the target of `diagnose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walkback.errors import RunError
+from walkback.experiments.store import RunStore, StoredRun
+
+if TYPE_CHECKING:
+    from walkback.protocol.records import DiagnosticReport
+    from walkback.protocol.thresholds import DiagnosticThresholds
+
+
+def is_stored(target: str) -> bool:
+    """Whether the target is something that training left, and not a function to import."""
+    return Path(target).exists() and not target.endswith(".py") if ":" in target else not target.endswith(".py")
+
+
+def diagnose_stored(
+    target: str,
+    runs: Path | None,
+    thresholds: DiagnosticThresholds | None,
+    require_all: bool,
+    measuring: dict[str, Any],
+) -> DiagnosticReport:
+    """The report on a run or a checkpoint, with its matched baseline or the command that makes it.
+
+    A finished run brings its measurements, which are judged again. A checkpoint, a run under way, and another
+    way of measuring than the run's own need the weights.
+    """
+    from walkback.experiments.baselines import finished_report
+
+    path = Path(target)
+    if path.is_file():
+        # A checkpoint in its place lies in runs/<id>/checkpoints, and its baseline in the same store.
+        return _measured(path, RunStore(runs or _store_around(path)), thresholds, require_all, measuring)
+    stored = _run_at(path) if path.is_dir() else _find(target, RunStore(runs))
+    store = RunStore(runs or stored.folder.parent)
+    if stored.finished and not measuring:
+        return finished_report(store, stored, thresholds, require_all=require_all)
+    return _measured(_newest_file(stored), store, thresholds, require_all, measuring)
+
+
+def _measured(
+    path: Path,
+    store: RunStore,
+    thresholds: DiagnosticThresholds | None,
+    require_all: bool,
+    measuring: dict[str, Any],
+) -> DiagnosticReport:
+    """Measure the network in a checkpoint, as its run would have."""
+    from walkback.experiments import checkpoint
+    from walkback.experiments.assembly import assemble, dataset_of
+    from walkback.experiments.baselines import baseline_result, join
+    from walkback.experiments.measure import accuracy_on, held_out, report_on
+    from walkback.experiments.store import described
+
+    saved = checkpoint.load(path)
+    dataset = dataset_of(saved.config)
+    run = assemble(saved.config, dataset.spec)
+    saved.restore_networks(run)
+    accuracy = accuracy_on(run.model, dataset.test)
+    report = report_on(saved.config, run, held_out(dataset), accuracy, **measuring)
+    about = described(saved.config)
+    baseline = baseline_result(store, about)
+    return join(report, about, baseline, thresholds, epoch=saved.epoch, require_all=require_all)
+
+
+def _store_around(path: Path) -> Path | None:
+    in_place = path.parent.name == "checkpoints" and (path.parents[1] / "config.json").exists()
+    return path.resolve().parents[2] if in_place else None
+
+
+def _run_at(folder: Path) -> StoredRun:
+    if not (folder / "config.json").is_file():
+        raise RunError(f"{folder} is not a run's folder: it holds no config.json. Give one that `walkback train` made.")
+    return StoredRun(folder.resolve())
+
+
+def _find(target: str, store: RunStore) -> StoredRun:
+    try:
+        return store.find(target)
+    except RunError as error:
+        raise RunError(f"TARGET is {target!r}: {error} Or give a checkpoint, or file.py:function.") from None
+
+
+def _newest_file(stored: StoredRun) -> Path:
+    from walkback.experiments.checkpoint import newest
+
+    found = newest(stored.checkpoints)
+    if found is None:
+        raise RunError(f"run {stored.run_id} has no checkpoint. Train it: {stored.settings['command']}")
+    return found.path

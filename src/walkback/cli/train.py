@@ -1,0 +1,110 @@
+"""`walkback train`: train one run, or go on with it, and print its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from walkback.experiments.config import RunConfig
+    from walkback.experiments.store import RunStore, StoredRun
+
+RunsOption = Annotated[
+    Path | None, typer.Option("--runs", metavar="DIR", help="The folder of runs. Default: $WALKBACK_RUNS, or runs.")
+]
+NETWORK, TRAINING = "Network and method", "Training"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    epilog = "Exit status: 0 trained, whatever the verdict; 2 an error; 130 interrupted."
+    app.command("train", epilog=epilog)(train)
+
+
+def train(
+    method: Annotated[
+        str | None, typer.Option(help="bp, fa, dfa, …: see `walkback zoo`.", rich_help_panel=NETWORK)
+    ] = None,
+    architecture: Annotated[
+        str | None, typer.Option("--arch", help="resmlp, vit_mini, …", rich_help_panel=NETWORK)
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="cifar10, digits, …", rich_help_panel=NETWORK)] = None,
+    credit_norm: Annotated[
+        str | None, typer.Option(help="none or per_sample; the method has its default.", rich_help_panel=NETWORK)
+    ] = None,
+    penalty: Annotated[
+        float | None, typer.Option(help="λ on what each block adds to the stream.", rich_help_panel=NETWORK)
+    ] = None,
+    freezing: Annotated[
+        str | None, typer.Option(help="none, blocks (the frozen baseline), or shallow.", rich_help_panel=NETWORK)
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option, such as arch.width=512, method.beta=0.5 or data.alpha=2. Repeatable.",
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Default: 42.", rich_help_panel=TRAINING)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Default: 30.", rich_help_panel=TRAINING)] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--lr", help="Default: 0.001.", rich_help_panel=TRAINING)
+    ] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Default: 0.01.", rich_help_panel=TRAINING)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Default: 128.", rich_help_panel=TRAINING)] = None,
+    optimizer: Annotated[str | None, typer.Option(help="adamw, adam or sgd.", rich_help_panel=TRAINING)] = None,
+    schedule: Annotated[str | None, typer.Option(help="cosine or constant.", rich_help_panel=TRAINING)] = None,
+    augment: Annotated[
+        bool | None, typer.Option("--augment/--no-augment", help="Crop and flip.", rich_help_panel=TRAINING)
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")
+    ] = None,
+    runs: RunsOption = None,
+) -> int:
+    """Train one run, or go on with it where it stopped, and print its report.
+
+    A run is its settings: the same command finds the same run again, and goes on with it or shows it.
+    """
+    given = dict(locals())
+    flags = {name: value for name, value in given.items() if name not in ("assignments", "config_file", "runs")}
+    from walkback.cli.settings import config_from
+    from walkback.experiments.store import RunStore
+
+    config, store = config_from(flags, assignments or [], config_file), RunStore(runs)
+    _show(store, _trained(config, store))
+    return 0
+
+
+def _trained(config: RunConfig, store: RunStore) -> StoredRun:
+    """The finished run; what is on stderr says how it got there."""
+    stored = store.run(config)
+    if stored.finished:
+        typer.echo(f"run {config.run_id}, {config.name}, is finished already", err=True)
+        return stored
+    from walkback.cli.progress import watching
+    from walkback.experiments.train import train_or_resume
+
+    try:
+        with watching(f"{config.run_id} {config.name}") as progress:
+            return train_or_resume(config, store, progress)
+    except KeyboardInterrupt:
+        typer.echo(f"run {config.run_id} stopped; the same command goes on with it:\n  {config.command}", err=True)
+        raise
+
+
+def _show(store: RunStore, stored: StoredRun) -> None:
+    from walkback.experiments.baselines import finished_report
+    from walkback.present.text import print_report
+
+    result = stored.result()
+    if result["ended"]:
+        typer.echo(f"run {stored.run_id} {result['ended']}", err=True)
+    if result["report"] is None:
+        typer.echo(f"accuracy {result['accuracy']:.4f}; no report: {result['unmeasured']}")
+    else:
+        print_report(finished_report(store, stored))
