@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from walkback.cli.output import output
 from walkback.registry import DATASETS
 
 data = typer.Typer(no_args_is_help=True)
@@ -20,7 +21,6 @@ def register(app: typer.Typer) -> None:
 @data.command("list")
 def list_() -> int:
     """Where each data set stands: cached, absent, damaged, or made on the spot."""
-    from rich.console import Console
     from rich.table import Table
 
     from walkback.zoo.datasets import sources, status
@@ -30,8 +30,7 @@ def list_() -> int:
         found = status(name)
         size = f"{found.size / 1e6:.0f} MB" if found.size else ""
         table.add_row(name, found.state.value, size, str(found.where or ""), ", ".join(sources(name)))
-    console = Console(highlight=False)
-    console.print(table, soft_wrap=not console.is_terminal)
+    output().print(table)
     return 0
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkback.cli.output import output
 from walkback.cli.train import RunsOption
 
 if TYPE_CHECKING:
@@ -52,35 +54,48 @@ def _row(store: RunStore, run: StoredRun) -> dict[str, Any]:
     """One run in plain words; nothing here needs torch."""
     config, trace = run.settings["config"], run.trace()
     row = {"id": run.run_id, "name": run.settings["name"], "state": run.state.value}
-    row |= {name: config[name] for name in ("method", "architecture", "data", "seed", "epochs")}
+    row |= {name: config[name] for name in ("method", "architecture", "data", "freezing", "seed", "epochs")}
     row["epochs_done"] = trace[-1].epoch if trace else 0
     row["accuracy"] = trace[-1].accuracy if trace else None
-    return row | {"verdict": _verdict(store, run), "fired": list(trace[-1].fired) if trace else []}
+    return row | _judged(store, run, trace[-1].fired if trace else ())
 
 
-def _verdict(store: RunStore, run: StoredRun) -> str:
-    """The verdict of a finished run, with its baseline if that is finished too."""
-    from walkback.experiments.baselines import finished_report
+def _judged(store: RunStore, run: StoredRun, fired: Sequence[str]) -> dict[str, Any]:
+    """The verdict of a finished run, with its baseline if that is finished too; of others, what fired so far."""
+    from walkback.experiments.baselines import baseline_result, joined_report
+    from walkback.protocol.records import State
     from walkback.protocol.verdict import qualified
 
     if not run.finished:
-        return ""
-    if run.result()["report"] is None:
-        return "not measured"
-    report = finished_report(store, run)
-    return qualified(report.verdict, report.readings)
+        return {"verdict": "", "fired": list(fired), "gaps": []}
+    result = run.result()
+    if result["report"] is None:
+        return {"verdict": "not measured", "fired": [], "gaps": []}
+    report = joined_report(result, baseline_result(store, result))
+    verdict = qualified(report.verdict, report.readings)
+    states = {r.letter: r.state for r in report.readings}
+    return {
+        "verdict": verdict,
+        "fired": [letter for letter, state in states.items() if state is State.FIRE],
+        "gaps": [letter for letter, state in states.items() if state in (State.NOT_MEASURED, State.UNDECIDED)],
+    }
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("id", "name", "epochs", "accuracy", "state", "verdict", box=None, header_style="bold")
+    table.columns[1].overflow = "fold"
     for row in rows:
         accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
         done = f"{row['epochs_done']}/{row['epochs']}"
-        fired = " ".join(f"({letter})" for letter in row["fired"])
-        verdict = row["verdict"] or (f"so far {fired}" if fired else "")
-        table.add_row(row["id"], row["name"], done, accuracy, row["state"], verdict)
-    console = Console(highlight=False)
-    console.print(table, soft_wrap=not console.is_terminal)
+        table.add_row(row["id"], row["name"], done, accuracy, row["state"], _in_short(row))
+    output().print(table)
+
+
+def _in_short(row: dict[str, Any]) -> str:
+    """The kind of verdict and the letters that fired; of a run under way, the letters so far."""
+    letters = ", ".join(f"({letter})" for letter in row["fired"])
+    kind = row["verdict"].partition(":")[0] if row["verdict"] else "so far" * bool(letters)
+    gaps = ", ".join(f"({letter})" for letter in row["gaps"])
+    return f"{kind} {letters}".strip() + (f"; no {gaps}" if gaps else "")

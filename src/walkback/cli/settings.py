@@ -30,7 +30,7 @@ def config_from(flags: Mapping[str, Any], assignments: Iterable[str], file: Path
             f"the run's {' and '.join(missing)} is not given. Pass --method, --arch and --data, or --config FILE; "
             "`walkback zoo` lists what there is."
         )
-    return RunConfig.from_dict(settings, str(file) if file is not None else "the command line")
+    return RunConfig.from_dict(settings, str(file) if file is not None else "")
 
 
 def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from walkback.cli.output import output
 from walkback.registry import ARCHITECTURES, DATASETS, METHODS, Registry, did_you_mean
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def zoo(
     options: Annotated[bool, typer.Option("--options", help="Show the options of each, with their defaults.")] = False,
 ) -> int:
     """List the methods, architectures and data sets, or show one of them with its options."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = output()
     if name is not None:
         _show_one(console, name)
         return 0
@@ -74,7 +73,7 @@ def _print_row(console: Console, name: str, sentence: str) -> None:
     from rich.table import Table
 
     row = Table.grid(padding=(0, 2))
-    row.add_column(width=18)
+    row.add_column(width=20)
     row.add_column()
     row.add_row(f"  {name}", sentence)
     console.print(row, markup=False)

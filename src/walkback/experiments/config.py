@@ -70,14 +70,14 @@ class RunConfig(Record):
         super().__init__(**complete_options(given))
 
     @classmethod
-    def from_dict(cls, data: Any, source: str = "the config") -> RunConfig:
-        """The config again from what `to_dict` gave, or from a table of settings."""
+    def from_dict(cls, data: Any, source: str = "") -> RunConfig:
+        """The config again from what `to_dict` gave, or from a table of settings; errors name the source."""
         if not isinstance(data, Mapping):
-            raise InputError(f"{source} holds {type(data).__name__}, expected a table of settings.")
+            raise InputError(f"{source or 'the config'} holds {type(data).__name__}, expected a table of settings.")
         try:
             return cls(**data)
         except InputError as error:
-            raise type(error)(f"{source}: {error}") from None
+            raise type(error)(f"{source}: {error}" if source else str(error)) from None
 
     @classmethod
     def from_toml(cls, path: str | Path, **changes: Any) -> RunConfig:

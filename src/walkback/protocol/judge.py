@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from walkback.protocol.diagnostics.gradient_floor import RELIABLE_FIDELITY
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, State
-from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
 from walkback.protocol.verdict import is_complete, verdict_of
 from walkback.protocol.wording import figure
 from walkback.registry import DIAGNOSTICS

@@ -14,9 +14,9 @@ def norms(vectors: Tensor) -> Tensor:
     """‖x‖₂ along the last axis, in fp64: (…, d) → (…)."""
     if vectors.dtype != torch.float64:
         # Converting first is faster than the dtype argument, and exact either way.
-        return torch.linalg.vector_norm(vectors.double(), dim=-1)
+        return _root_of_squares(vectors.double())
     scaled, scale = _scaled(vectors)
-    return torch.linalg.vector_norm(scaled, dim=-1) * scale
+    return _root_of_squares(scaled) * scale
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
@@ -25,8 +25,13 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
     F.cosine_similarity clamps each norm at 1e-8; a gradient at the floor needs the true ratio.
     """
     x, y = _for_squaring(left), _for_squaring(right)
-    dots = torch.linalg.vecdot(x, y)
-    return dots / (torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(y, dim=-1))
+    dots: Tensor = torch.linalg.vecdot(x, y)
+    return dots / (_root_of_squares(x) * _root_of_squares(y))
+
+
+def _root_of_squares(vectors: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1)
+    return norms
 
 
 def _for_squaring(vectors: Tensor) -> Tensor:

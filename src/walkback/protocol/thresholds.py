@@ -6,6 +6,9 @@ from pydantic import Field
 
 from walkback.protocol.schema import Record
 
+RELIABLE_FIDELITY = 0.99
+"""A mean cosine with the fp64 gradient below this makes a gradient numerically unreliable."""
+
 
 class DiagnosticThresholds(Record):
     """Where each diagnostic fires. The defaults are the published ones."""

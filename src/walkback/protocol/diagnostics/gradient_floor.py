@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
 from walkback.protocol.wording import figure
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
 
 REASON = "BP grad at numerical floor"
-RELIABLE_FIDELITY = 0.99
-
 UNRELIABLE, CONFIDENT, SCALE, UNKNOWN = "unreliable", "confident", "scale", "unknown"
 
 
