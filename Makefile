@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 2
 .PHONY: demo test test-all lint bench clean
 
 demo: $(VENV)/.base
-	$(BIN)/python examples/01_diagnose_your_model.py
+	$(BIN)/walkback demo
 
 test: lint
 	$(BIN)/pytest -m "not slow"

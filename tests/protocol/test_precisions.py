@@ -72,6 +72,31 @@ def test_the_naive_fp16_gradient_is_zero():
     assert not torch.autograd.grad(loss, sites)[0].any()
 
 
+def test_gradients_of_an_fp16_model_do_not_overflow():
+    # A tiny stream that every block multiplies: entries of g_0 are beyond the largest fp16 number.
+    class Amplify(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8, bias=False)
+            nn.init.orthogonal_(self.linear.weight, gain=70)
+
+        def forward(self, hidden):
+            return self.linear(hidden)
+
+    model = ResMLP(block=Amplify)
+    with torch.no_grad():
+        model.stem.weight.mul_(1e-4)
+        model.stem.bias.zero_()
+    model = model.half()
+    batches = labelled(40, dtype=torch.float16)
+    exact = copy.deepcopy(model).double()
+    rounded = walkback.diagnose(model, batches, credit=true_gradient(exact))
+    reference = walkback.diagnose(exact, [(x.double(), y) for x, y in batches])
+    assert reference.bp_grad_norms[0] * 128 > 65504
+    assert rounded.bp_grad_norms == pytest.approx(reference.bp_grad_norms, rel=0.03)
+    assert min(rounded.alignment.sites) > 0.99
+
+
 def test_one_sample_of_an_fp16_model_with_a_large_gradient_does_not_drown_the_others():
     model = ResMLP().half()
     with torch.no_grad():

@@ -1,8 +1,11 @@
-"""The console that tables are printed on."""
+"""Where output goes: the console that tables are printed on, and folders for files."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from walkback.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,3 +19,12 @@ def output() -> Console:
 
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+
+
+def folder_for(path: Path) -> Path:
+    """The folder, made if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {path}: {error.strerror}. Give another one.") from None
+    return path

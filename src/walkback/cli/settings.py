@@ -23,7 +23,7 @@ def config_from(flags: Mapping[str, Any], assignments: Iterable[str], file: Path
     settings = DEFAULTS | (read_toml(file) if file is not None else {})
     settings = merged(settings, _nested(flags))
     for assignment in assignments:
-        settings = merged(settings, _assigned(assignment))
+        settings = merged(settings, assigned(assignment))
     missing = [name for name in ("method", "architecture", "data") if name not in settings]
     if missing:
         raise InputError(
@@ -40,7 +40,7 @@ def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:
     return given | ({"method_options": options} if options else {})
 
 
-def _assigned(assignment: str) -> dict[str, Any]:
+def assigned(assignment: str) -> dict[str, Any]:
     """`arch.width=512` as {"architecture_options": {"width": 512}}."""
     from walkback.experiments.options import SECTIONS
 
@@ -49,14 +49,14 @@ def _assigned(assignment: str) -> dict[str, Any]:
         raise InputError(f"--set got {assignment!r}; expected NAME=VALUE, such as arch.width=512.")
     prefix, dot, name = place.rpartition(".")
     if not dot:
-        return {name: _value(value)}
+        return {name: value_of(value)}
     sections = {short: section for section, short in SECTIONS.items()}
     if prefix not in sections:
         raise InputError(f"--set got {assignment!r}. {did_you_mean(prefix, sections)}")
-    return {sections[prefix]: {name: _value(value)}}
+    return {sections[prefix]: {name: value_of(value)}}
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A number, truth value or list as JSON writes it; anything else is a word."""
     try:
         return json.loads(text)

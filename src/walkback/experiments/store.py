@@ -4,6 +4,9 @@ runs/3f2a…/config.json         what it is
            trace.jsonl         one line per epoch so far
            checkpoints/        the newest two
            result.json         when it is finished: all that the studies need
+
+A copy of result.json in the archive, such as results/runs/3f2a….json under version control, makes a run
+finished too: whoever has the archive need not train again.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from walkback.protocol.schema import read_json, write_whole
 
 ENVIRONMENT = "WALKBACK_RUNS"
 DEFAULT_FOLDER = "runs"
+ARCHIVE = Path("results", "runs")
 SHORTEST_PREFIX = 3
 
 
@@ -52,9 +56,10 @@ class RunState(str, Enum):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run's folder."""
+    """One run's folder, and the copy of its result in the archive if there is one."""
 
     folder: Path
+    archived: Path | None = None
 
     @property
     def run_id(self) -> str:
@@ -64,13 +69,19 @@ class StoredRun:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What `described` gave when the run was made; reading it needs no torch, unlike `config`."""
-        settings: dict[str, Any] = read_json(self.folder / "config.json")
+        settings: dict[str, Any] = read_json(self._settings_file)
         return settings
+
+    @property
+    def _settings_file(self) -> Path:
+        own = self.folder / "config.json"
+        # A result says of its run all that the settings do.
+        return own if self.archived is None or own.exists() else self.archived
 
     @cached_property
     def config(self) -> RunConfig:
         """The run's config."""
-        return RunConfig.from_dict(self.settings["config"], str(self.folder / "config.json"))
+        return RunConfig.from_dict(self.settings["config"], str(self._settings_file))
 
     @property
     def trace_file(self) -> Path:
@@ -84,7 +95,11 @@ class StoredRun:
 
     @property
     def result_file(self) -> Path:
-        """Where the result is, once there is one."""
+        """Where the result is, once there is one: in the run's folder, or in the archive alone."""
+        return self._own_result if self.archived is None or self._own_result.exists() else self.archived
+
+    @property
+    def _own_result(self) -> Path:
         return self.folder / "result.json"
 
     @property
@@ -109,6 +124,8 @@ class StoredRun:
 
     def trace(self) -> list[EpochRecord]:
         """The epochs so far."""
+        if self.archived is not None and not self.trace_file.exists():
+            return [EpochRecord.model_validate(entry) for entry in self.result()["trace"]]
         return trace.read(self.trace_file)
 
     def result(self) -> dict[str, Any]:
@@ -121,14 +138,18 @@ class StoredRun:
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, which is what makes a run finished."""
         text = json.dumps(result, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        write_whole(self.result_file, text + "\n")
+        write_whole(self._own_result, text + "\n")
 
 
 class RunStore:
-    """A folder of runs. The default is $WALKBACK_RUNS, or `runs` in the current folder."""
+    """A folder of runs, and an archive of finished ones.
 
-    def __init__(self, root: str | Path | None = None) -> None:
+    The default is $WALKBACK_RUNS, or `runs` in the current folder; the archive is `results/runs` beside it.
+    """
+
+    def __init__(self, root: str | Path | None = None, archive: str | Path | None = None) -> None:
         self.root = Path(root or os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER)
+        self.archive = Path(archive) if archive is not None else self.root.parent / ARCHIVE
 
     def run(self, config: RunConfig) -> StoredRun:
         """The place of a run, whether it is there or not."""
@@ -136,7 +157,8 @@ class RunStore:
 
     def at(self, run_id: str) -> StoredRun:
         """The place of the run with that whole id, whether it is there or not."""
-        return StoredRun(self.root / run_id)
+        archived = self.archive / f"{run_id}.json"
+        return StoredRun(self.root / run_id, archived if archived.exists() else None)
 
     def open(self, config: RunConfig) -> StoredRun:
         """The place of a run, made if it is not there."""
@@ -151,10 +173,18 @@ class RunStore:
             write_whole(run.folder / "config.json", json.dumps(described(config), indent=1) + "\n")
         return run
 
+    def keep(self, run: StoredRun) -> None:
+        """Copy the result of a finished run into the archive, once."""
+        copy = self.archive / f"{run.run_id}.json"
+        if not copy.exists():
+            self.archive.mkdir(parents=True, exist_ok=True)
+            write_whole(copy, run.result_file.read_bytes())
+
     def __iter__(self) -> Iterator[StoredRun]:
         """All runs, by name."""
-        found = [StoredRun(path.parent) for path in self.root.glob("*/config.json")]
-        return iter(sorted(found, key=lambda run: str(run.settings.get("name"))))
+        ids = {path.parent.name for path in self.root.glob("*/config.json")}
+        ids |= {path.stem for path in self.archive.glob("*.json")}
+        return iter(sorted(map(self.at, ids), key=lambda run: str(run.settings.get("name"))))
 
     def find(self, prefix: str) -> StoredRun:
         """The run whose id starts like this; none or several are refused."""

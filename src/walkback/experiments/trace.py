@@ -68,10 +68,15 @@ def rounded(value: Any, digits: int = DIGITS) -> Any:
 
 def append(path: Path, record: EpochRecord) -> None:
     """Add one line, on disk before this returns."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(record.line() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(record.line() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise RunError(
+            f"cannot write {path}: {error.strerror}. The run goes on from its last checkpoint with the same command."
+        ) from None
 
 
 def read(path: Path) -> list[EpochRecord]:

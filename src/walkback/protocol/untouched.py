@@ -79,8 +79,6 @@ def _make_measurable(model: nn.Module) -> None:
     for module in model.modules():
         # Not model.eval(): an override of it may do more, such as merging weights, that nothing here could undo.
         module.training = False
-        if module.__dict__.get("_compiled_call_impl"):
-            module._compiled_call_impl = None
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
         for name in BACKWARD_HOOKS:
             setattr(module, name, OrderedDict())
@@ -96,7 +94,7 @@ class _Before:
     """What a model was like, to be put back."""
 
     def __init__(self, model: nn.Module) -> None:
-        kept = ("training", "_compiled_call_impl", *BACKWARD_HOOKS)
+        kept = ("training", *BACKWARD_HOOKS)
         self.attributes = [
             (module, name, module.__dict__[name])
             for module in model.modules()

@@ -1,0 +1,128 @@
+"""`walkback audit`: train what a grid lacks, judge all of it, and put it on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from walkback.cli.many_values import ManyValues
+from walkback.cli.output import output
+from walkback.cli.train import RunsOption
+
+if TYPE_CHECKING:
+    from walkback.experiments.config import RunConfig
+    from walkback.experiments.grid import GridConfig
+    from walkback.experiments.store import RunStore
+
+ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of what is on record.")]
+GRID = "Grid"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    epilog = "Exit status: 0 all trustworthy, 1 a walk-back among them, 3 incomplete, 2 an error or a failed run."
+    app.command("audit", cls=ManyValues, epilog=epilog)(audit)
+
+
+def audit(
+    preset: Annotated[
+        str | None, typer.Option(help="A grid that is on record: resmlp_d256.", rich_help_panel=GRID)
+    ] = None,
+    architecture: Annotated[
+        str | None, typer.Option("--arch", help="resmlp, vit_mini, …", rich_help_panel=GRID)
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="cifar10, digits, …", rich_help_panel=GRID)] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME…",
+            help="Methods, each with options if need be: bp dfa:penalty=0.01,credit_norm=none. A bare dfa is two "
+            "rows: dfa, with credit normalised per sample, and dfa_textbook, without.",
+            rich_help_panel=GRID,
+        ),
+    ] = None,
+    seeds: Annotated[
+        list[int] | None, typer.Option(metavar="N…", help="Default: 42 123 456.", rich_help_panel=GRID)
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Default: 30.", rich_help_panel=GRID)] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE…",
+            help="Any other setting of every run, such as arch.width=512 or learning_rate=0.003.",
+            rich_help_panel=GRID,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the results are called. Default: by architecture and width.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show what is done and what is missing; train nothing.")] = (
+        False
+    ),
+    untrained: Annotated[
+        bool, typer.Option("--no-train", help="Judge what is finished; what is not becomes a row that says so.")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Processes that train at once.")] = 2,
+    runs: RunsOption = None,
+    results: ResultsOption = Path("results"),
+) -> int:
+    """Train what a grid lacks, each method with its matched frozen baseline, and judge all of it.
+
+    Interrupted or killed, the same command goes on where it stopped. Finished runs are kept in RESULTS/runs,
+    and are not trained again by whoever has those.
+    """
+    from walkback.cli.grid_options import grids_from
+    from walkback.experiments.store import RunStore
+
+    given = {"architecture": architecture, "data": data, "methods": methods, "seeds": seeds, "epochs": epochs}
+    grids = grids_from(preset, given, assignments or [], name)
+    store = RunStore(runs, results / "runs")
+    if listed:
+        from walkback.cli.grid_list import print_list
+
+        print_list(grids, store)
+        return 0
+    return _audited(grids, store, results, 0 if untrained else workers)
+
+
+def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, workers: int) -> int:
+    """Train, judge, write and print; the exit status. No workers: nothing is trained."""
+    from walkback.cli.grid_list import print_audit
+    from walkback.experiments.grid import unique_runs
+    from walkback.experiments.studies.audit import audit_file, audit_of, refuse_to_lose_rows, write_audit
+    from walkback.protocol.verdict import EXIT_ERROR, exit_status
+
+    for name, grid in grids.items():
+        refuse_to_lose_rows(audit_file(results, name), grid)
+    errors = _trained(unique_runs(list(grids.values())), store, workers) if workers else {}
+    made: list[dict[str, Any]] = []
+    for name, grid in grids.items():
+        made.append(audit_of(name, grid, store, errors))
+        write_audit(audit_file(results, name), made[-1])
+        print_audit(made[-1], audit_file(results, name), output())
+    verdicts = [report["verdict"] for audit in made for report in audit["reports"]]
+    return EXIT_ERROR if errors else exit_status(verdicts)
+
+
+def _trained(runs: Sequence[RunConfig], store: RunStore, workers: int) -> dict[str, str]:
+    """Train what is missing, under one display; the errors of runs that failed."""
+    from walkback.cli.grid_progress import Board, watching
+    from walkback.experiments.executors import LocalProcesses
+    from walkback.experiments.train_grid import missing_runs, train_missing
+
+    executor = LocalProcesses(workers)
+    missing = missing_runs(runs, store)
+    if not missing:
+        typer.echo(f"all {len(runs)} runs are finished already", err=True)
+        return {}
+    board = Board(missing, len(runs) - len(missing), workers)
+    try:
+        with watching(board) as watcher:
+            return train_missing(missing, store, executor, watcher, watcher.say)
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on where this one was", err=True)
+        raise

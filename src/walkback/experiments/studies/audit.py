@@ -1,0 +1,109 @@
+"""Which methods can be trusted? Every run of a grid, judged with its matched frozen baseline.
+
+The audit is one JSON file: `reports` (DiagnosticReport dictionaries), `runs` (one entry for each method and
+seed, in the grid's order: the run's id, its baseline's, and its error if it failed), `summaries` (what the
+seeds of each method agree on) and the grid's `config`. Traces are in the run files, by id. The same grid
+gives the same audit but for `seconds`, `date` and `commit`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walkback.errors import InputError
+from walkback.experiments.baselines import joined_report
+from walkback.experiments.stamp import stamp
+from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.schema import read_json, write_whole
+
+if TYPE_CHECKING:
+    from walkback.experiments.grid import Cell, GridConfig
+    from walkback.experiments.store import RunStore, StoredRun
+
+AUDIT_VERSION = 1
+FAILED_UNKNOWN = "not finished"
+
+
+def audit_file(results: Path, name: str) -> Path:
+    """Where an audit is kept."""
+    return results / f"audit_{name}.json"
+
+
+def audit_of(name: str, grid: GridConfig, store: RunStore, errors: Mapping[str, str]) -> dict[str, Any]:
+    """The audit of a grid whose runs are finished, but for those in `errors`, which become rows with theirs."""
+    found = [_audited(cell, store, errors) for cell in grid.cells()]
+    reports = [report for _, report in found if report is not None]
+    rows = [row for row, _ in found]
+    return {
+        "audit_version": AUDIT_VERSION,
+        "name": name,
+        "config": grid.to_dict(),
+        "reports": [report.to_dict() for report in reports],
+        "runs": rows,
+        "summaries": [summary.to_dict() for summary in _summaries(reports)],
+        "seconds": round(sum(row.pop("seconds") for row in rows), 1),
+        **stamp(),
+    }
+
+
+def _audited(cell: Cell, store: RunStore, errors: Mapping[str, str]) -> tuple[dict[str, Any], DiagnosticReport | None]:
+    run, baseline = store.run(cell.config), store.run(cell.baseline)
+    row = {
+        "label": cell.label,
+        "seed": cell.config.seed,
+        "method": cell.config.method,
+        "id": run.run_id,
+        "command": cell.config.command,
+        "error": _error(run, errors),
+        "baseline": baseline.run_id,
+        "baseline_command": cell.baseline.command,
+        "baseline_error": _error(baseline, errors),
+        "seconds": _seconds(run) + _seconds(baseline),
+    }
+    if row["error"]:
+        return row, None
+    result = run.result()
+    if result["report"] is None:
+        return row | {"error": result["unmeasured"]}, None
+    report = joined_report(result, baseline.result() if baseline.finished else None)
+    return row, report.model_copy(update={"method_name": cell.label})
+
+
+def _error(run: StoredRun, errors: Mapping[str, str]) -> str:
+    return "" if run.finished else errors.get(run.run_id, FAILED_UNKNOWN)
+
+
+def _seconds(run: StoredRun) -> float:
+    return sum(run.result()["seconds"].values()) if run.finished else 0.0
+
+
+def _summaries(reports: Iterable[DiagnosticReport]) -> Iterable[Any]:
+    from walkback.protocol.seeds import combine
+
+    groups: dict[str, list[DiagnosticReport]] = {}
+    for report in reports:
+        groups.setdefault(report.method_name, []).append(report)
+    return map(combine, groups.values())
+
+
+def refuse_to_lose_rows(path: Path, grid: GridConfig) -> None:
+    """Raise where an audit on record has rows that the grid has not, and would be replaced by less."""
+    if not path.exists():
+        return
+    there = {(row["label"], row["seed"]) for row in read_json(path)["runs"]}
+    lost = there - {(row.label, seed) for row in grid.rows for seed in grid.seeds}
+    if lost:
+        named = ", ".join(f"{label} {seed}" for label, seed in sorted(lost)[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        raise InputError(
+            f"{path} holds rows that this grid has not: {named}{more}. Give this one another --name, or move that away."
+        )
+
+
+def write_audit(path: Path, audit: Mapping[str, Any]) -> None:
+    """Write the audit, one line for each report so that changes can be read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(audit, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

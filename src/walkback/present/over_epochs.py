@@ -1,0 +1,82 @@
+"""Training runs over their epochs, one panel per diagnostic, thresholds drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walkback.protocol.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette: told apart by readers with any kind of colour vision."""
+MARKERS = "os^Dv*"
+
+
+@dataclass(frozen=True)
+class History:
+    """One run, epoch by epoch; epoch 0 is the untrained network. None where nothing was measured."""
+
+    label: str
+    growth: Sequence[float | None]
+    gradient: Sequence[float | None]
+    stability: Sequence[float | None]
+    accuracy: Sequence[float | None]
+    frozen_accuracy: Sequence[float | None] = ()
+
+
+def draw(histories: Sequence[History], thresholds: DiagnosticThresholds | None = None) -> Figure:
+    """Four panels over the epochs: growth, gradient at the deepest site, drift, accuracy with its baseline."""
+    # Not pyplot: it keeps every figure alive and wants a display.
+    from matplotlib.figure import Figure
+
+    limits = thresholds or DiagnosticThresholds()
+    figure = Figure(figsize=(8.4, 5.6), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True)
+    _panel(panels[0, 0], histories, "growth", "(a) largest growth of a block", limits.h_norm_explosion_ratio, log=True)
+    _panel(panels[0, 1], histories, "gradient", "(b) median ‖g‖ at the deepest site", limits.g_norm_floor, log=True)
+    _panel(panels[1, 0], histories, "stability", "(c) cosine of group-mean gradients", limits.stability_drift_ceiling)
+    _panel(panels[1, 1], histories, "accuracy", "(d) accuracy; dashed: blocks frozen", None)
+    for column in range(2):
+        panels[1, column].set_xlabel("epoch")
+    panels[0, 0].legend(frameon=False)
+    return figure
+
+
+def _panel(
+    axes: Axes, histories: Sequence[History], name: str, title: str, threshold: float | None, log: bool = False
+) -> None:
+    for number, history in enumerate(histories):
+        style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.6}
+        values = _plottable(getattr(history, name))
+        marker = MARKERS[number % len(MARKERS)]
+        axes.plot(range(len(values)), values, label=history.label, marker=marker, markersize=4, **style)
+        if name == "accuracy" and history.frozen_accuracy:
+            frozen = _plottable(history.frozen_accuracy)
+            axes.plot(range(len(frozen)), frozen, linestyle="--", **style)
+    if log:
+        axes.set_yscale("log")
+    if threshold is not None:
+        axes.axhline(threshold, color="#444444", linestyle=":", linewidth=1.2)
+        axes.annotate(
+            f"threshold {threshold:g}", (0.99, threshold), xycoords=("axes fraction", "data"), ha="right",
+            va="bottom", fontsize=8, color="#444444",
+        )  # fmt: skip
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _plottable(values: Sequence[float | None]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write the figure; the ending of the name says in which format."""
+    target = Path(path)
+    figure.savefig(target, dpi=160)
+    return target

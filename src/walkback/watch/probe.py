@@ -1,0 +1,112 @@
+"""The monitor's own measurement: a few held batches, again and again, on a network that is being trained.
+
+The blocks are looked for once, and the passes that only check the network are not repeated; the fp64 twin runs where
+(b) fires, which is when its answer matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import nn
+
+from walkback.errors import BatchError
+from walkback.protocol.alignment import AlignmentMeter
+from walkback.protocol.batches import read_batches
+from walkback.protocol.capture import Capture, capture
+from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.diagnose import LOOK_SAMPLES
+from walkback.protocol.fidelity import reference_fidelity
+from walkback.protocol.independence import check_independent
+from walkback.protocol.losses import Loss
+from walkback.protocol.records import Measurements
+from walkback.protocol.reduction import TokenReduction, default_reduction
+from walkback.protocol.sites import Blocks, find_chain
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.untouched import underneath, untouched
+from walkback.registry import DIAGNOSTICS
+
+
+class Probe:
+    """Held batches and the sites of one network; `measure` as often as wanted."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Iterable[Any],
+        *,
+        blocks: Blocks = None,
+        loss: Loss | None = None,
+        tokens: str | TokenReduction | None = None,
+        credit: CreditRule | CreditFunction | None = None,
+        max_batches: int | None = None,
+    ) -> None:
+        self.model = underneath(model)
+        self.loss, self.credit = loss, credit
+        # Iterating over a loader draws from torch's generator, which training must not notice.
+        with untouched(self.model):
+            self.batches = [(b.inputs, b.targets) for b in read_batches(batches, self.model, max_batches)]
+            first = next(read_batches(self.batches, self.model))
+            look = first.first(min(LOOK_SAMPLES, first.size))
+            self.chain = find_chain(self.model, look, blocks)
+            check_independent(self.model, self.chain, look)
+            seen = capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
+        self.reduction = default_reduction(seen.grads[-1]) if tokens is None else TokenReduction.named(tokens)
+
+    def measure(self, floor: float = DiagnosticThresholds().g_norm_floor) -> Measurements:
+        """Every diagnostic's figures on the held batches; the network is left as it was found.
+
+        The fidelity to fp64 is measured where the deepest gradient is under `floor`.
+        """
+        meter = AlignmentMeter.of(self.credit, 0) if self.credit is not None else None
+        parts: dict[str, Any] = {}
+        samples = 0
+        with untouched(self.model):
+            for seen in self._captures():
+                opening = seen if samples == 0 else opening
+                _check_widths(opening, seen)
+                samples += seen.samples
+                _fold(parts, seen)
+                if meter is not None:
+                    meter.add(seen)
+            fields = self._figures(parts) | {"samples": samples}
+            if not fields["bp_grad_norms"][-1] >= floor:
+                fields |= self._fidelity(opening)
+        if meter is not None:
+            fields["alignment"] = meter.figures()
+        return Measurements(**fields)
+
+    def _captures(self) -> Iterator[Capture]:
+        offset = 0
+        for batch in read_batches(self.batches, self.model):
+            seen = capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
+            offset += seen.samples
+            yield seen
+
+    def _figures(self, parts: dict[str, Any]) -> dict[str, Any]:
+        fields: dict[str, Any] = {"sites": tuple(map(str, self.chain.taps))}
+        for name, part in parts.items():
+            fields |= DIAGNOSTICS.load(name).figures(part)
+        return fields
+
+    def _fidelity(self, opening: Capture) -> dict[str, Any]:
+        first = next(read_batches(self.batches, self.model))
+        cosines, why_not = reference_fidelity(self.model, self.chain, first, self.loss, opening)
+        return {"reference_fidelity": cosines, "no_fidelity": why_not}
+
+
+def _check_widths(opening: Capture, seen: Capture) -> None:
+    for before, now in zip(opening.grad_vectors, seen.grad_vectors, strict=True):
+        if before.shape[1] != now.shape[1]:
+            raise BatchError(
+                f"the held batches have sites of {before.shape[1]} and of {now.shape[1]} values per sample; gradients "
+                "of different widths cannot be averaged. Pad to one length, or pass tokens='class_token'."
+            )
+
+
+def _fold(parts: dict[str, Any], seen: Capture) -> None:
+    for name in DIAGNOSTICS:
+        diagnostic = DIAGNOSTICS.load(name)
+        part = diagnostic.measure(seen)
+        parts[name] = diagnostic.merge(parts[name], part) if name in parts else part

@@ -1,0 +1,186 @@
+"""The trace of a run: one JSON line per measurement, appended as training goes on. No torch is needed to read it.
+
+A line has the names that a run of the zoo writes for its epochs, so one reader serves both; fields that it does not
+know are passed over. A file is only ever added to: a run that goes back to a checkpoint writes its epochs again, and
+the later line counts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from walkback.errors import InputError, RecordError
+from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, State
+from walkback.protocol.schema import Counts, Number, Numbers, explain
+from walkback.watch.moment import At
+
+DIGITS = 6
+
+MEASURED = (
+    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
+    "error_size", "reference_fidelity", "frozen_baseline_acc",
+)  # fmt: skip
+"""Fields that a line and `Measurements` have in common."""
+
+
+class TraceLine(At):
+    """What was measured at one moment of a run."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    accuracy: Number | None = None
+    seconds: Number | None = None
+    """For the training since the line before, and for measuring this one."""
+    loss: Number | None = None
+    learning_rate: Number | None = None
+    residual_norms: Numbers | None = None
+    bp_grad_norms: Numbers | None = None
+    site_stabilities: Numbers | None = None
+    drift_shares: Numbers | None = None
+    scale_free_gradients: Numbers | None = None
+    error_size: Number | None = None
+    reference_fidelity: Numbers | None = None
+    alignment: Numbers | None = None
+    deep_alignment: Number | None = None
+    frozen_baseline_acc: Number | None = None
+    nonfinite: dict[str, Counts] = Field(default_factory=dict)
+    """How many samples had a NaN or Inf: `hiddens` and `grads` at each site, and `logits`; zeros left out."""
+    samples: int | None = None
+    source: str = ""
+    """`probe`: held batches in eval mode; `training`: the training pass itself, in train mode."""
+    overhead: Number | None = None
+    """The monitor's time so far over that of training."""
+    fired: tuple[str, ...] = ()
+    """The letters of the diagnostics that fired when the line was written."""
+    action: str = ""
+    reason: str = ""
+    unmeasured: str = ""
+    """Why there are no diagnostics, where there are none."""
+
+    @property
+    def at(self) -> At:
+        """The moment alone."""
+        return At(epoch=self.epoch, step=self.step)
+
+    def measurements(self) -> Measurements:
+        """The figures to judge; what the line lacks stays not measured."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in MEASURED}
+        if self.site_stabilities is not None:
+            fields["stability_layer"] = middle = (len(self.site_stabilities) - 1) // 2
+            fields["cross_batch_stability"] = self.site_stabilities[middle]
+        for name in ("hiddens", "grads"):
+            fields[f"nonfinite_{name}"] = self.nonfinite.get(name)
+        fields["nonfinite_logits"] = sum(self.nonfinite.get("logits", ()))
+        if self.alignment is not None:
+            fields["alignment"] = Alignment(sites=self.alignment, deep=self.deep_alignment)
+        return Measurements(**fields, headline_acc=self.accuracy, samples=self.samples)
+
+    def line(self) -> str:
+        """The record as one line of JSON; what says nothing is left out."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+def line_of(report: DiagnosticReport, **about: Any) -> TraceLine:
+    """A line from a judged measurement, in six significant digits."""
+    counts = {
+        "hiddens": report.nonfinite_hiddens or (),
+        "grads": report.nonfinite_grads or (),
+        "logits": (report.nonfinite_logits or 0,),
+    }
+    figures = {name: getattr(report, name) for name in MEASURED} | {"accuracy": report.headline_acc}
+    if report.alignment is not None:
+        figures |= {"alignment": report.alignment.sites, "deep_alignment": report.alignment.deep}
+    return TraceLine(
+        **{name: rounded(value) for name, value in (figures | about).items()},
+        nonfinite={name: count for name, count in counts.items() if any(count)},
+        samples=report.samples,
+        fired=tuple(r.letter for r in report.readings if r.state is State.FIRE),
+    )
+
+
+def rounded(value: Any, digits: int = DIGITS) -> Any:
+    """A float, or floats in a tuple, to that many significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+    return tuple(rounded(entry, digits) for entry in value) if isinstance(value, tuple) else value
+
+
+def append(path: Path, line: TraceLine) -> None:
+    """Add one line, flushed, so that a killed process loses at most the line it was writing."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line.line() + "\n")
+    except OSError as error:
+        raise RecordError(f"cannot add to the trace {path}: {error.strerror}. Free the disk or give another path.") from None
+
+
+def read_trace(path: str | Path) -> list[TraceLine]:
+    """The lines in their order, without those that a later start of the run wrote anew."""
+    return settled(_parsed(text, f"{path}, line {number}") for number, text in enumerate(whole_lines(path), 1) if text)
+
+
+def whole_lines(path: str | Path) -> list[str]:
+    """The lines of a file that were written to their end; half a line at the end is dropped with a warning."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}. Give the path of a trace.") from None
+    except ValueError as error:
+        raise RecordError(f"{path} is not text ({error}). Expected one JSON object per line.") from None
+    *lines, rest = text.split("\n")
+    if rest:
+        warnings.warn(f"{path}: the last line was not written to its end, and is dropped.", stacklevel=3)
+    return lines
+
+
+def _parsed(text: str, where: str) -> TraceLine:
+    try:
+        line = TraceLine.model_validate_json(text)
+        line.measurements()
+    except ValidationError as error:
+        raise RecordError(f"{where} is not a line of a trace: {explain(error)}.") from None
+    except InputError as error:
+        raise RecordError(f"{where}: {error}.") from None
+    return line
+
+
+def settled(lines: Iterable[TraceLine]) -> list[TraceLine]:
+    """The lines without those that later ones of the same or an earlier moment replace."""
+    kept: list[TraceLine] = []
+    for line in lines:
+        while kept and line.not_after(kept[-1]):
+            kept.pop()
+        kept.append(line)
+    return kept
+
+
+def open_for_adding(path: Path) -> list[TraceLine]:
+    """What a trace holds so far; half a line at its end is cut off, so that the next one starts clean."""
+    if not path.exists():
+        _begin(path)
+        return []
+    lines = read_trace(path)
+    data = path.read_bytes()
+    if not data.endswith(b"\n"):
+        os.truncate(path, data.rfind(b"\n") + 1)
+    return lines
+
+
+def _begin(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    except OSError as error:
+        raise InputError(f"cannot write the trace {path}: {error.strerror}. Give a path that can be written.") from None
+
+
+def is_trace(record: Any) -> bool:
+    """Whether a parsed JSON line looks like one of a trace."""
+    return isinstance(record, dict) and "h_norms" not in record and any(name in record for name in (*MEASURED[:2], "unmeasured"))

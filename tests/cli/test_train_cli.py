@@ -1,0 +1,220 @@
+"""`train`, `runs`, `zoo`, `data`, and `diagnose` on what training left."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from walkback.cli import main
+
+TINY = ["--arch", "resmlp", "--data", "digits", "--set", "arch.width=12", "--set", "arch.depth=2", "--batch-size", "640"]
+DFA = ["train", "--method", "dfa", *TINY, "--epochs", "2"]
+
+
+@pytest.fixture
+def walkback(monkeypatch, capsys, tmp_path):
+    """The command line in this process, in an empty folder: exit status, standard output and error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WALKBACK_RUNS", raising=False)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["walkback", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        seen = capsys.readouterr()
+        return ended.value.code, seen.out, seen.err
+
+    return call
+
+
+def only_run(folder):
+    (run,) = folder.iterdir()
+    return run
+
+
+def test_train_prints_progress_and_the_report_and_exits_0(walkback, tmp_path):
+    status, out, err = walkback(*DFA)
+    assert status == 0
+    assert "epoch 2/2  acc 0." in err
+    assert "‖h_L‖" in err
+    assert "‖g_L‖" in err
+    assert "verdict: " in out
+    assert "--freezing blocks" in " ".join(out.split())
+    assert (only_run(tmp_path / "runs") / "result.json").exists()
+
+    status, again, err = walkback(*DFA)
+    assert status == 0
+    assert "is finished already" in err
+    assert again == out
+
+
+def test_a_config_file_and_flags_make_the_same_run(walkback, tmp_path):
+    (tmp_path / "run.toml").write_text(
+        'method = "dfa"\narchitecture = "resmlp"\ndata = "digits"\nepochs = 9\nbatch_size = 640\n'
+        "[architecture_options]\nwidth = 12\n"
+    )
+    walkback("train", "--config", "run.toml", "--epochs", 2, "--set", "arch.depth=2", "--runs", "a")
+    walkback(*DFA, "--runs", "b")
+    assert only_run(tmp_path / "a").name == only_run(tmp_path / "b").name
+
+
+def test_the_command_that_a_run_stores_makes_that_run(walkback, tmp_path):
+    import shlex
+
+    flags = ["--credit-norm", "per_sample", "--penalty", "0.01", "--lr", "0.003", "--no-augment", "--schedule", "constant"]
+    walkback(*DFA, *flags, "--optimizer", "adam", "--weight-decay", "0", "--seed", 3, "--set", "method.credit_site=read")
+    run = only_run(tmp_path / "runs")
+    settings = json.loads((run / "config.json").read_text())
+    status, _, err = walkback(*shlex.split(settings["command"])[1:])
+    assert status == 0
+    assert f"run {run.name}" in err
+    assert "is finished already" in err
+
+
+def test_diagnose_finds_a_run_and_its_baseline(walkback, tmp_path):
+    walkback(*DFA)
+    run = only_run(tmp_path / "runs")
+    (checkpoint,) = (run / "checkpoints").iterdir()
+    reports = []
+    for target in (run.name, run.name[:5], "runs/" + run.name, checkpoint):
+        status, out, _ = walkback("diagnose", target, "--json", "report.json")
+        assert status in (0, 1)
+        assert "--freezing blocks" in " ".join(out.split())
+        reports.append(json.loads((tmp_path / "report.json").read_text()))
+    for report in reports:
+        assert report["residual_norms"] == pytest.approx(reports[0]["residual_norms"])
+        assert report["headline_acc"] == reports[0]["headline_acc"]
+        assert report["alignment"]["null"]["draws"] == 20
+
+    walkback(*DFA, "--freezing", "blocks")
+    for target in (run.name, checkpoint):
+        status, out, _ = walkback("diagnose", target, "--require-all", "--json", "report.json")
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert report["complete"]
+        assert report["frozen_baseline_samples"] == 539
+        assert status == (0 if report["verdict"] == "trustworthy" else 1)
+    status, out, _ = walkback("diagnose", run.name, "--g-norm-floor", "10")
+    assert status == 1
+    assert "BP grad at numerical floor" in out
+
+
+def test_diagnose_refuses_what_training_did_not_leave(walkback, tmp_path):
+    sentinel = tmp_path / "executed"
+
+    class Malicious:
+        def __reduce__(self):
+            return (open, (str(sentinel), "w"))
+
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps(Malicious()))
+    (tmp_path / "folder").mkdir()
+    for target, says in (
+        ("evil.pt", "is a pickle"),
+        ("folder", "not a run's folder"),
+        ("nothing-like-it", "file.py:function"),
+        ("missing.safetensors", "there is no run"),
+    ):
+        status, out, err = walkback("diagnose", target)
+        assert (status, out) == (2, "")
+        assert says in err
+        assert "Traceback" not in err
+    assert not sentinel.exists()
+
+
+def test_runs_lists_what_there_is_and_how_far_it_is(walkback, tmp_path):
+    assert "no such runs" in walkback("runs")[1]
+    walkback(*DFA)
+    walkback(*DFA, "--freezing", "shallow")
+    status, out, _ = walkback("runs")
+    assert status == 0
+    assert out.count("finished") == 2
+    assert "no (d)" in out
+    walkback("runs", "--json", "rows.json")
+    rows = {row["freezing"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert rows["none"]["epochs_done"] == rows["none"]["epochs"] == 2
+    assert rows["none"]["gaps"] == ["d"]
+    assert rows["shallow"]["verdict"] == "not measured"
+    assert "no such runs" in walkback("runs", "--method", "bp")[1]
+    assert walkback("runs", "--state", "finished", "--arch", "resmlp", "--data", "digits")[1].count("finished") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--method", "dfaa"], "Did you mean 'dfa'"),
+        (["--set", "arch.widht=3"], "Did you mean 'width'"),
+        (["--set", "net.width=3"], "Known: arch, data, method"),
+        (["--set", "width"], "expected NAME=VALUE"),
+        (["--credit-norm", "sometimes"], "expected one of 'none', 'per_sample'"),
+        (["--epochs", "-1"], "epochs"),
+        (["--config", "missing.toml"], "cannot read missing.toml"),
+        (["--freezing", "everything"], "freezing"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence_and_exit_2(walkback, tmp_path, words, says):
+    status, out, err = walkback(*DFA, *words)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_given_is_asked_for(walkback):
+    status, _, err = walkback("train", "--method", "dfa")
+    assert status == 2
+    assert "architecture and data is not given" in err
+
+
+def test_zoo_shows_all_of_it_and_each_with_its_options(walkback):
+    status, out, _ = walkback("zoo")
+    assert status == 0
+    for name in ("bp", "credit_bridge", "vit_mini", "synthetic_teacher"):
+        assert f"  {name} " in out
+    assert "--set method.sweeps=4" in walkback("zoo", "ep")[1]
+    assert "--set arch.channels=[32, 64, 128]" in walkback("zoo", "--options")[1]
+    status, _, err = walkback("zoo", "resmpl")
+    assert status == 2
+    assert "Did you mean 'resmlp'" in err
+
+
+def test_data_lists_and_fetches(walkback):
+    status, out, _ = walkback("data", "list")
+    assert status == 0
+    assert "cifar10" in out
+    assert "generated" in out
+    status, out, _ = walkback("data", "fetch", "digits")
+    assert (status, out) == (0, "digits: generated\n")
+    status, _, err = walkback("data", "fetch", "digit")
+    assert status == 2
+    assert "Did you mean 'digits'" in err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["zoo"], ["runs"], ["data", "--help"]])
+def test_what_needs_no_torch_imports_none(words, tmp_path):
+    code = (
+        f"import sys; sys.argv = ['walkback', *{words!r}]\nfrom walkback.cli.main import run\n"
+        "try:\n    run()\nfinally:\n    assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
+    words = ["train", "--method", "dfa", *TINY, "--epochs", "2000", "--runs", "runs"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "walkback", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("runs/*/checkpoints/*00002*")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "the same command goes on with it" in err
+    assert "walkback train --method dfa" in err
+    assert "Traceback" not in err

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tiny_runs import InterruptAfter, assert_same_run, tiny
+
+from walkback.errors import RunError, WalkbackError
+from walkback.experiments import checkpoint
+from walkback.experiments.store import RunStore
+from walkback.experiments.train import train_or_resume
+
+
+class Malicious:
+    """Unpickling this writes a file."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return (open, (str(self.target), "w"))
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    config, store = tiny("state_bridge", epochs=3), RunStore(tmp_path / "runs")
+    with pytest.raises(KeyboardInterrupt):
+        train_or_resume(config, store, InterruptAfter(2))
+    return config, store
+
+
+def newest_file(config, store):
+    return checkpoint.stored(store.run(config).checkpoints)[0]
+
+
+def test_the_last_two_are_kept_and_one_when_the_run_is_over(interrupted):
+    config, store = interrupted
+    folder = store.run(config).checkpoints
+    assert [path.name for path in checkpoint.stored(folder)] == ["epoch-00002.safetensors", "epoch-00001.safetensors"]
+    train_or_resume(config, store)
+    assert [path.name for path in folder.iterdir()] == ["epoch-00003.safetensors"]
+
+
+def test_it_holds_model_feedback_optimizer_random_states_and_config(interrupted):
+    config, store = interrupted
+    saved = checkpoint.load(newest_file(config, store))
+    assert saved.config == config
+    assert saved.epoch == 2
+    assert any(name.startswith("predictor.") for name in saved.part("method"))
+    assert {name.rpartition("/")[2] for name in saved.part("optimizer")} == {"step", "exp_avg", "exp_avg_sq"}
+    assert saved.part("random")["cpu"].dtype == torch.uint8
+
+
+@pytest.mark.parametrize("damage", ["cut short", "empty", "one byte"])
+def test_a_damaged_newest_one_is_named_and_the_one_before_is_used(interrupted, tmp_path, damage):
+    config, store = interrupted
+    path = newest_file(config, store)
+    content = bytearray(path.read_bytes())
+    if damage == "one byte":
+        content[-100] ^= 1
+    path.write_bytes({"cut short": content[: len(content) // 2], "empty": b"", "one byte": content}[damage])
+    with pytest.warns(UserWarning, match=r"epoch-00002\.safetensors.*damaged"):
+        resumed = train_or_resume(config, store)
+    assert_same_run(resumed, train_or_resume(config, RunStore(tmp_path / "whole")))
+
+
+def test_with_all_of_them_damaged_training_starts_anew(interrupted, tmp_path):
+    config, store = interrupted
+    for path in checkpoint.stored(store.run(config).checkpoints):
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.warns(UserWarning, match="damaged"):
+        resumed = train_or_resume(config, store)
+    assert_same_run(resumed, train_or_resume(config, RunStore(tmp_path / "whole")))
+
+
+@pytest.mark.parametrize("name", ["evil.pt", "evil.safetensors"])
+@pytest.mark.parametrize("way", ["torch.save", "pickle"])
+def test_a_pickle_is_refused_and_not_executed(tmp_path, name, way):
+    sentinel, path = tmp_path / "executed", tmp_path / name
+    if way == "pickle":
+        path.write_bytes(pickle.dumps(Malicious(sentinel)))
+    else:
+        torch.save(Malicious(sentinel), path)
+    with pytest.raises(RunError, match="pickle"):
+        checkpoint.load(path)
+    assert not sentinel.exists()
+
+
+def test_a_pickle_in_the_place_of_a_checkpoint_is_passed_over(interrupted, tmp_path):
+    config, store = interrupted
+    sentinel = tmp_path / "executed"
+    newest_file(config, store).write_bytes(pickle.dumps(Malicious(sentinel)))
+    with pytest.warns(UserWarning, match="pickle"):
+        train_or_resume(config, store)
+    assert not sentinel.exists()
+
+
+def test_other_safetensors_files_and_missing_ones_are_refused(tmp_path):
+    save_file({"weight": torch.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(RunError, match="not a checkpoint of this version"):
+        checkpoint.load(tmp_path / "other.safetensors")
+    with pytest.raises(RunError, match="cannot read"):
+        checkpoint.load(tmp_path / "missing.safetensors")
+
+
+def test_a_checkpoint_of_another_run_in_the_folder_is_refused(interrupted):
+    config, store = interrupted
+    other = tiny("state_bridge", epochs=3, seed=8)
+    run = store.open(other)
+    run.checkpoints.mkdir()
+    path = newest_file(config, store)
+    (run.checkpoints / path.name).write_bytes(path.read_bytes())
+    run.trace_file.write_text(store.run(config).trace_file.read_text())
+    with pytest.raises(RunError, match=f"belongs to run {config.run_id}"):
+        train_or_resume(other, store)
+
+
+def test_a_failed_write_leaves_the_checkpoints_as_they_were(interrupted, monkeypatch):
+    config, store = interrupted
+    before = {path: path.read_bytes() for path in checkpoint.stored(store.run(config).checkpoints)}
+
+    def full_disk(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(WalkbackError, match="No space left"):
+        train_or_resume(config, store)
+    folder = store.run(config).checkpoints
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from tiny_runs import InterruptAfter, tiny
+
+from walkback.errors import RecordError, RunError
+from walkback.experiments.store import RunState, RunStore
+from walkback.experiments.train import train_or_resume
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from walkback.experiments.lock import held
+with held(Path(sys.argv[1]), "run x"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock of a run."""
+    run = RunStore(tmp_path).open(tiny())
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(run.folder / "lock")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield run, process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_two_processes_do_not_train_one_run(holder, tmp_path):
+    run, process = holder
+    assert run.state is RunState.RUNNING
+    with pytest.raises(RunError, match=f"being trained by process {process.pid}"):
+        train_or_resume(tiny(), RunStore(tmp_path))
+    assert run.trace() == []
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free(holder, tmp_path):
+    run, process = holder
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert run.state is RunState.INTERRUPTED
+    assert train_or_resume(tiny(), RunStore(tmp_path)).state is RunState.FINISHED
+
+
+def test_runs_are_found_by_a_prefix_that_is_theirs_alone(tmp_path):
+    store = RunStore(tmp_path)
+    runs = [store.open(tiny(seed=seed)) for seed in range(3)]
+    assert store.find(runs[1].run_id).folder == runs[1].folder
+    assert store.find(runs[1].run_id[:6]).folder == runs[1].folder
+    assert {run.run_id for run in store} == {run.run_id for run in runs}
+    with pytest.raises(RunError, match="no run 'zzzz'"):
+        store.find("zzzz")
+    with pytest.raises(RunError, match="too short"):
+        store.find("a")
+    (tmp_path / f"{runs[1].run_id}0").mkdir()
+    (tmp_path / f"{runs[1].run_id}0" / "config.json").write_text("{}")
+    with pytest.raises(RunError, match="Give more digits"):
+        store.find(runs[1].run_id)
+
+
+def test_the_folder_is_the_one_given_or_the_environments_or_runs(tmp_path, monkeypatch):
+    monkeypatch.delenv("WALKBACK_RUNS", raising=False)
+    assert str(RunStore().root) == "runs"
+    monkeypatch.setenv("WALKBACK_RUNS", str(tmp_path))
+    assert RunStore().root == tmp_path
+    assert str(RunStore("here").root) == "here"
+
+
+def test_a_store_that_is_not_there_is_empty(tmp_path):
+    assert list(RunStore(tmp_path / "nowhere")) == []
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot make the folder"):
+        RunStore(tmp_path / "file").open(tiny())
+
+
+def test_an_unfinished_run_has_no_result_but_a_command(tmp_path):
+    config, store = tiny(), RunStore(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        train_or_resume(config, store, InterruptAfter(0))
+    with pytest.raises(RunError, match="walkback train --method dfa"):
+        store.run(config).result()
+
+
+def test_a_trace_that_is_not_one_is_named_by_its_line(tmp_path):
+    run = RunStore(tmp_path).open(tiny())
+    run.trace_file.write_text('{"epoch":0,"accuracy":0.1,"learning_rate":1,"seconds":1}\nnot json\n')
+    with pytest.raises(RunError, match="line 2 is not JSON"):
+        run.trace()
+    run.trace_file.write_text('{"epoch":"first"}\n')
+    with pytest.raises(RunError, match="line 1 is not an epoch's record"):
+        run.trace()
+
+
+def test_a_stored_config_comes_back_equal(tmp_path):
+    store, config = RunStore(tmp_path), tiny()
+    store.open(config)
+    assert store.find(config.run_id).config == config
+    (store.run(config).folder / "config.json").write_text("half")
+    with pytest.raises(RecordError, match="not JSON"):
+        next(iter(store))

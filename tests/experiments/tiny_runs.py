@@ -1,0 +1,72 @@
+"""Runs that take a moment, and ways to interrupt and compare them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from walkback.experiments import checkpoint
+from walkback.experiments.config import RunConfig
+from walkback.experiments.progress import EpochDone, Silent
+from walkback.experiments.store import StoredRun
+
+SMALL: dict[str, dict[str, Any]] = {
+    "resmlp": {"width": 12, "depth": 2},
+    "vit_mini": {"width": 12, "depth": 2, "heads": 2},
+    "small_cnn": {"channels": [3, 4, 5], "fc_width": 7},
+    "student_net": {"width": 12, "depth": 2},
+}
+
+
+def tiny(method: str = "dfa", architecture: str = "resmlp", **settings: Any) -> RunConfig:
+    """A run on digits: two epochs of two steps each, unless told otherwise."""
+    defaults: dict[str, Any] = {"seed": 7, "epochs": 2, "batch_size": 640, "learning_rate": 0.01}
+    options = {"architecture_options": SMALL[architecture]} if architecture in SMALL else {}
+    return RunConfig(method=method, architecture=architecture, data="digits", **(defaults | options | settings))
+
+
+class Snapshot(Silent):
+    """Copies the store when an epoch is done, as a process killed right then would have left it."""
+
+    def __init__(self, store: Path, copy: Path, epoch: int) -> None:
+        self.store, self.copy, self.epoch = store, copy, epoch
+
+    def epoch_done(self, event: EpochDone) -> None:
+        if event.record.epoch == self.epoch:
+            shutil.copytree(self.store, self.copy)
+
+
+class InterruptAfter(Silent):
+    """Presses Ctrl-C when an epoch is done."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def epoch_done(self, event: EpochDone) -> None:
+        if event.record.epoch == self.epoch:
+            raise KeyboardInterrupt
+
+
+def without_times(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without what may differ between two equal runs."""
+    kept = {name: value for name, value in result.items() if name not in ("seconds", "date", "commit")}
+    kept["trace"] = [{k: v for k, v in line.items() if k != "seconds"} for line in result["trace"]]
+    return kept
+
+
+def assert_same_run(one: StoredRun, other: StoredRun) -> None:
+    """Equal results, and equal last checkpoints to the last bit, random states included."""
+    assert without_times(one.result()) == without_times(other.result())
+    first, second = checkpoint.newest(one.checkpoints), checkpoint.newest(other.checkpoints)
+    assert first is not None
+    assert second is not None
+    assert first.epoch == second.epoch
+    assert first.random_words == second.random_words
+    assert first.tensors.keys() == second.tensors.keys()
+    assert all(tensor.equal(second.tensors[name]) for name, tensor in first.tensors.items())
+
+
+def lines_of(run: StoredRun) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run.trace_file.read_text().splitlines()]
