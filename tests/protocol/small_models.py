@@ -216,7 +216,7 @@ class Encoder(nn.Module):
         self.batch_first = batch_first
         self.embed = nn.Linear(INPUT, WIDTH)
         layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=batch_first, dropout=0.1)
-        self.encoder = nn.TransformerEncoder(layer, depth)
+        self.encoder = nn.TransformerEncoder(layer, depth, enable_nested_tensor=batch_first)
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, tokens, padding=None):

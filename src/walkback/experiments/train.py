@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 
@@ -26,7 +27,7 @@ from walkback.experiments.derive import derived_seed
 from walkback.experiments.measure import accuracy_on, epoch_record, held_out, report_if_possible
 from walkback.experiments.progress import EpochDone, Progress, Silent
 from walkback.experiments.store import RunStore, StoredRun
-from walkback.zoo.datasets import Batches
+from walkback.zoo.datasets import Batch, Batches
 
 STEPS_BETWEEN_SIGNS = 32
 """How many steps pass before a watcher hears of them."""
@@ -60,6 +61,16 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class EpochBatches(Protocol):
+    """Where the batches of an epoch come from."""
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, number: int) -> Iterable[Batch]:
+        """The batches of one epoch, counted from 0."""
+        ...
 
 
 class Training:
@@ -111,7 +122,7 @@ class Training:
 
     def _epoch(self, epoch: int) -> None:
         start = time.perf_counter()
-        loss = self._train(epoch) if epoch > 0 else None
+        loss = train_epoch(self.config, self.run, self.batches, epoch, self.progress) if epoch else None
         accuracy = accuracy_on(self.run.model, self.dataset.test)
         report = report_if_possible(self.config, self.run, self.held_out, accuracy, null_draws=0)
         rate, seconds = self.run.optimizer.param_groups[0]["lr"], time.perf_counter() - start
@@ -120,21 +131,25 @@ class Training:
         self.records.append(record)
         checkpoint.save(self.stored.checkpoints, self.config, epoch, self.run)
 
-    def _train(self, epoch: int) -> float:
-        """One pass over the training split; its mean loss."""
-        method, optimizer, steps = self.run.method, self.run.optimizer, len(self.batches)
-        group = optimizer.param_groups[0]
-        loss_sum = torch.zeros((), dtype=torch.float64)
-        self.run.model.train()
-        for step, (inputs, targets) in enumerate(self.batches.epoch(epoch - 1)):
-            group["lr"] = rate_at(self.config, (epoch - 1) * steps + step, self.config.epochs * steps)
-            result = method.accumulate(inputs, targets)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            loss_sum.add_(result.loss, alpha=len(targets))
-            if step % STEPS_BETWEEN_SIGNS == 0:
-                self.progress.within(epoch, step / steps)
-        return float(loss_sum) / len(self.dataset.train)
+
+def train_epoch(
+    config: RunConfig, run: Assembly, batches: EpochBatches, epoch: int, progress: Progress | None = None
+) -> float:
+    """One pass over the training split, the first one being epoch 1; its mean loss."""
+    method, optimizer, steps, samples = run.method, run.optimizer, len(batches), 0
+    watcher, group = progress or Silent(), optimizer.param_groups[0]
+    loss_sum = torch.zeros((), dtype=torch.float64)
+    run.model.train()
+    for step, (inputs, targets) in enumerate(batches.epoch(epoch - 1)):
+        group["lr"] = rate_at(config, (epoch - 1) * steps + step, config.epochs * steps)
+        result = method.accumulate(inputs, targets)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss_sum.add_(result.loss, alpha=len(targets))
+        samples += len(targets)
+        if step % STEPS_BETWEEN_SIGNS == 0:
+            watcher.within(epoch, step / steps)
+    return float(loss_sum) / samples
 
 
 def _check_same_run(found: checkpoint.Checkpoint, config: RunConfig) -> None:

@@ -43,7 +43,9 @@ class Batch:
         return _tensors(self.inputs)
 
     def first(self, count: int) -> Batch:
-        """The first samples alone."""
+        """The first samples alone; all of them where two axes are as long as the batch and either may be it."""
+        if any(x.ndim > 1 and x.shape[0] == x.shape[1] == self.size for x in self.tensors()):
+            return self
         return Batch(mapped(self.inputs, lambda x: first_samples(x, self.size, count)), self.targets[:count])
 
     def to_double(self) -> Batch:

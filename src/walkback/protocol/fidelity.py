@@ -30,15 +30,13 @@ def reference_fidelity(
     """
     if all(h.dtype == torch.float64 for h in seen.hiddens):
         return tuple(1.0 for _ in seen.hiddens), ""
-    count = min(FIDELITY_SAMPLES, batch.size)
+    some = batch.first(min(FIDELITY_SAMPLES, batch.size))
     try:
-        exact = _double_grads(model, chain, batch.first(count).to_double(), loss)
+        exact = _double_grads(model, chain, some.to_double(), loss)
     except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
-        return (
-            None,
-            f"no fp64 pass: {str(error).splitlines()[0][:160] if str(error) else type(error).__name__}",
-        )
-    rounded = [seen.reduction.vectors(g)[:count] for g in seen.grads]
+        reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
+        return None, f"no fp64 pass: {reason}"
+    rounded = [seen.reduction.vectors(g)[: some.size] for g in seen.grads]
     return tuple(_mean_cosine(r, seen.reduction.vectors(e)) for r, e in zip(rounded, exact, strict=True)), ""
 
 

@@ -43,6 +43,7 @@ class Probe:
         max_batches: int | None = None,
     ) -> None:
         self.model = underneath(model)
+        self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
         self.loss, self.credit = loss, credit
         # Iterating over a loader draws from torch's generator, which training must not notice.
         with untouched(self.model):

@@ -15,33 +15,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import InputError
-from walkback.protocol import numerics
+from walkback.errors import BatchError, InputError
 from walkback.protocol.batches import logits_of
 from walkback.protocol.calls import floating_tensors
-from walkback.protocol.capture import REFERENCE_BATCH
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain, Tap
+from walkback.watch.pass_norms import PassNorms, measurements_of, quick_norms
 
-SAFE_LOW, SAFE_HIGH = 1e-15, 1e18
-"""Between these, squares stay so far inside fp32's range that a norm computed there is right."""
+LossReduction = Literal["mean", "sum"]
 MOST_PASSES = 16
 """How many forward passes between two steps are kept: micro-batches, of which a few show what all of them do."""
-
-
-class Pass:
-    """The norms of one forward and backward pass, as far as they have been seen."""
-
-    def __init__(self, sites: int) -> None:
-        self.hiddens: list[Tensor] = []
-        self.grads: list[Tensor | None] = [None] * sites
-        self.error: Tensor | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether every site was passed, forward and back."""
-        return len(self.hiddens) == len(self.grads) and all(grad is not None for grad in self.grads)
 
 
 class TrainingPass:
@@ -52,7 +36,7 @@ class TrainingPass:
         model: nn.Module,
         chain: Chain,
         reduction: TokenReduction,
-        loss_reduction: Literal["mean", "sum"] = "mean",
+        loss_reduction: LossReduction = "mean",
         loss_scale: float | Callable[[], float] = 1.0,
     ) -> None:
         if loss_reduction not in ("mean", "sum"):
@@ -61,8 +45,8 @@ class TrainingPass:
         self.loss_reduction, self.loss_scale = loss_reduction, loss_scale
         self.armed = True
         self.spent = 0.0
-        """Seconds inside hooks since the last reading."""
-        self._passes: list[Pass] = []
+        """Seconds inside the hooks since the last reading."""
+        self._passes: list[PassNorms] = []
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
         self._handles: list[Any] = []
 
@@ -84,17 +68,32 @@ class TrainingPass:
         self._handles.clear()
         self._passes.clear()
 
+    @property
+    def ready(self) -> bool:
+        """Whether a pass went all the way and back since the last reading."""
+        return any(seen.done for seen in self._passes)
+
+    def take(self) -> Measurements:
+        """What the passes since the last reading showed."""
+        passes = [seen for seen in self._passes if seen.done]
+        self._passes.clear()
+        scale = self.loss_scale() if callable(self.loss_scale) else self.loss_scale
+        # The gradient of a loss averaged over n samples is that of each sample's own loss over n.
+        factors = [(seen.samples if self.loss_reduction == "mean" else 1) / scale for seen in passes]
+        return measurements_of(passes, factors)
+
+    def _looking(self) -> bool:
+        return self.armed and self.model.training and torch.is_grad_enabled()
+
+    def _begin(self) -> PassNorms:
+        self._visits.clear()
+        self._passes.append(PassNorms(len(self.chain.taps)))
+        del self._passes[:-MOST_PASSES]
+        return self._passes[-1]
+
     def _starting(self, module: nn.Module, args: Any) -> None:
         if self._looking():
             self._begin()
-
-    def _looking(self) -> bool:
-        return self.armed and torch.is_grad_enabled() and self.model.training
-
-    def _begin(self) -> None:
-        self._visits.clear()
-        self._passes.append(Pass(len(self.chain.taps)))
-        del self._passes[:-MOST_PASSES]
 
     def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._looking():
@@ -106,23 +105,25 @@ class TrainingPass:
 
     def _visit(self, module: nn.Module, end: str, value: Any) -> None:
         begun = perf_counter()
-        current = self._passes[-1] if self._passes else None
-        first = self.chain.taps[0]
-        if current is None or (len(current.hiddens) == len(current.grads) and (module, end) == (first.module, first.end)):
-            # A model whose own forward is not called, such as a training step that calls its parts.
-            self._begin()
-            current = self._passes[-1]
+        current = self._current(module, end)
         nth = self._visits[module, end]
         self._visits[module, end] += 1
-        site = len(current.hiddens)
         # Recomputation under activation checkpointing visits again, when every site is taken.
-        if site < len(current.grads):
+        if not current.forward_done:
+            site = len(current.hiddens)
             tap = self.chain.taps[site]
             if (tap.module, tap.end, tap.nth) == (module, end, nth):
-                self._take(current, site, tap, value)
+                self._read(current, site, tap, value)
         self.spent += perf_counter() - begun
 
-    def _take(self, current: Pass, site: int, tap: Tap, value: Any) -> None:
+    def _current(self, module: nn.Module, end: str) -> PassNorms:
+        """The pass that a visit belongs to; a model may be called by its parts alone, and begins at h_0 then."""
+        first = self.chain.taps[0]
+        if not self._passes or (self._passes[-1].forward_done and (module, end) == (first.module, first.end)):
+            return self._begin()
+        return self._passes[-1]
+
+    def _read(self, current: PassNorms, site: int, tap: Tap, value: Any) -> None:
         tensors = floating_tensors(value)
         if tap.position >= len(tensors):
             return
@@ -131,7 +132,7 @@ class TrainingPass:
         if stream.requires_grad:
             stream.register_hook(self._keeper(current, site, tap))  # type: ignore[no-untyped-call]
 
-    def _keeper(self, current: Pass, site: int, tap: Tap) -> Callable[[Tensor], None]:
+    def _keeper(self, current: PassNorms, site: int, tap: Tap) -> Callable[[Tensor], None]:
         def keep(grad: Tensor) -> None:
             begun = perf_counter()
             current.grads[site] = self._norms(grad, tap)
@@ -142,12 +143,16 @@ class TrainingPass:
     def _ending(self, module: nn.Module, args: Any, output: Any) -> None:
         if not self._looking() or not self._passes:
             return
-        logits, current = logits_of(output), self._passes[-1]
+        current = self._passes[-1]
+        try:
+            logits = logits_of(output)
+        except BatchError:  # a model that returns its loss alone has no error to look at
+            return
 
         def keep(grad: Tensor) -> None:
-            current.error = quick_norms(grad.flatten(1)) if grad.ndim > 1 else grad.abs()
+            current.error = quick_norms(grad.flatten(1))
 
-        if logits.requires_grad:
+        if logits.requires_grad and logits.ndim > 1:
             logits.register_hook(keep)  # type: ignore[no-untyped-call]
 
     def _norms(self, site: Tensor, tap: Tap) -> Tensor:
@@ -157,19 +162,3 @@ class TrainingPass:
         if site.ndim == 3 and self.reduction is TokenReduction.TOKEN_NORMS:
             return quick_norms(site).mean(dim=1)
         return quick_norms(self.reduction.vectors(site))
-
-    def take(self) -> Measurements | None:
-        """What the passes since the last call showed, or None where no pass went all the way and back."""
-        passes = [seen for seen in self._passes if seen.complete]
-        self._passes.clear()
-        if not passes:
-            return None
-        hiddens = torch.cat([torch.stack(seen.hiddens) for seen in passes], dim=1)
-        grads = torch.cat([self._per_sample(seen) for seen in passes], dim=1)
-        errors = [seen.error for seen in passes if seen.error is not None]
-        error = torch.cat(errors).double() if len(errors) == len(passes) else None
-        return _measurements(hiddens, grads, error, [self._factor(len(seen.hiddens[0])) for seen in passes])
-
-    def _per_sample(self, seen: Pass) -> Tensor:
-        grads = [grad for grad in seen.grads if grad is not None]
-        return torch.stack(grads) * self._factor(len(grads[0]))

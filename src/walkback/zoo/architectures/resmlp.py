@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from walkback.errors import InputError
+from walkback.zoo.architectures.normed_linear import normed_linear
 from walkback.zoo.contract import Block, BlockModel, DataSpec
 from walkback.zoo.options import require_at_least
 
@@ -34,7 +35,7 @@ class PreNormBlock(Block):
 
     def branch(self, hidden: Tensor) -> Tensor:
         """f(h), (B, d) → (B, d)."""
-        return self.linear2(self.activation(self.linear1(self.norm(hidden))))  # type: ignore[no-any-return]
+        return self.linear2(self.activation(normed_linear(self.norm, self.linear1, hidden)))  # type: ignore[no-any-return]
 
 
 class PostNormBlock(PreNormBlock):

@@ -1,0 +1,67 @@
+"""`walkback study NAME`: answer a question from audits on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walkback.cli.audit import ResultsOption
+from walkback.cli.output import output
+
+NAMES = "ablation, sensitivity, random-init, temporal, early-stop, or all"
+MarkdownOption = Annotated[Path, typer.Option("--markdown", metavar="DIR", help="Where the page is written.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("study", epilog="Exit status: 0 answered, whatever the answer; 2 an error.")(study)
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{NAMES}.")],
+    audits: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[AUDIT…]", help="Audits as JSON, recorded ones too. Default: all in RESULTS."),
+    ] = None,
+    results: ResultsOption = Path("results"),
+    markdown: MarkdownOption = Path("docs/studies"),
+) -> int:
+    """Answer a question from audits on record: no training, seconds.
+
+    Prints the answer, and writes it as JSON to RESULTS and as a page of Markdown with all answers so far.
+    """
+    from walkback.experiments.studies import STUDIES
+    from walkback.experiments.studies.audited import audits_in, load_audit
+
+    chosen = [STUDIES.load(each) for each in (STUDIES if name == "all" else [name])]
+    loaded = [load_audit(path) for path in audits or audits_in(results)]
+    for each in chosen:
+        made = [each.run(audit) for audit in loaded]
+        for result in made:
+            each.save(results, result)
+        _print(each, made)
+        _write_page(each, results, markdown)
+    return 0
+
+
+def _print(study: object, made: list[dict[str, object]]) -> None:
+    from walkback.experiments.studies.base import Study
+    from walkback.present.page import Heading, Page
+
+    assert isinstance(study, Study)
+    for result in made:
+        page = Page(study.title, [Heading(str(result["audit"])), *study.draw(result)])
+        for block in page.blocks():
+            output().print(block)
+
+
+def _write_page(study: object, results: Path, folder: Path) -> None:
+    from walkback.experiments.studies.base import Study
+    from walkback.protocol.schema import write_whole
+
+    assert isinstance(study, Study)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = write_whole(folder / f"{study.stem}.md", study.page(results).markdown())
+    output().print(f"kept in {results}, page in {path}")

@@ -1,0 +1,163 @@
+"""What a study reads: an audit's reports, and the traces of the runs behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from walkback.errors import InputError, RecordError
+from walkback.experiments.trace import EpochRecord
+from walkback.protocol.judge import judge
+from walkback.protocol.records import Alignment, DiagnosticReport, Measurements
+from walkback.protocol.schema import explain, read_json
+from walkback.watch.replay import replay
+
+CLASSES = 10
+"""Of every data set in the zoo, and of the recorded audits."""
+
+
+@dataclass(frozen=True)
+class TracedRun:
+    """One run, epoch by epoch from the untrained network on, and its frozen baseline's accuracies."""
+
+    label: str
+    seed: int
+    run_id: str
+    records: tuple[EpochRecord, ...]
+    frozen_accuracies: tuple[float, ...]
+    test_samples: int
+
+    @property
+    def epochs(self) -> int:
+        """The last epoch that was trained."""
+        return self.records[-1].epoch
+
+    def report(self, epoch: int, convention: float = 1.0) -> DiagnosticReport:
+        """What the protocol says of one epoch; (d) against the baseline at the same epoch.
+
+        `convention` multiplies ‖g‖: a loss averaged over ten times the samples makes it a tenth.
+        """
+        measured = measurements(self.records[epoch], convention)
+        scores: dict[str, Any] = {"headline_samples": self.test_samples}
+        if epoch < len(self.frozen_accuracies):
+            scores |= {"frozen_baseline_acc": self.frozen_accuracies[epoch]}
+            scores |= {"frozen_baseline_samples": self.test_samples}
+        return judge(measured.model_copy(update=scores), method_name=self.label, seed=self.seed)
+
+
+def measurements(record: EpochRecord, convention: float = 1.0) -> Measurements:
+    """The figures of one line of a trace."""
+    r = record
+    middle = None if r.site_stabilities is None else (len(r.site_stabilities) - 1) // 2
+    return Measurements(
+        residual_norms=r.residual_norms,
+        bp_grad_norms=None if r.bp_grad_norms is None else tuple(g * convention for g in r.bp_grad_norms),
+        error_size=r.error_size,
+        scale_free_gradients=r.scale_free_gradients,
+        reference_fidelity=r.reference_fidelity,
+        stability_layer=middle,
+        cross_batch_stability=None if r.site_stabilities is None or middle is None else r.site_stabilities[middle],
+        site_stabilities=r.site_stabilities,
+        drift_shares=r.drift_shares,
+        headline_acc=r.accuracy,
+        nonfinite_hiddens=r.nonfinite.get("hiddens"),
+        nonfinite_grads=r.nonfinite.get("grads"),
+        nonfinite_logits=sum(r.nonfinite.get("logits", ())),
+        alignment=None if r.alignment is None else Alignment(sites=r.alignment, deep=r.deep_alignment),
+    )
+
+
+def mean_alignment(sites: Sequence[float] | None) -> float | None:
+    """Γ as the field reports it: one number, the mean over all sites, site 0 included."""
+    return sum(sites) / len(sites) if sites else None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit by its name, with the folder of the runs that it refers to."""
+
+    name: str
+    source: Path
+    reports: tuple[DiagnosticReport, ...]
+    rows: tuple[Mapping[str, Any], ...] = ()
+    """The `runs` of its file; a recorded audit has none, and so no traces."""
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of guessing."""
+        return 1 / CLASSES
+
+    def by_method(self) -> dict[str, list[DiagnosticReport]]:
+        """The reports of each method, in the audit's order."""
+        groups: dict[str, list[DiagnosticReport]] = {}
+        for report in self.reports:
+            groups.setdefault(report.method_name, []).append(report)
+        return groups
+
+    @cached_property
+    def traces(self) -> tuple[TracedRun, ...]:
+        """The trace of every run that is finished; an audit without any is refused."""
+        if not self.rows:
+            raise InputError(
+                f"{self.source} holds reports without the runs behind them, and this study reads traces. "
+                "Give an audit that `walkback audit` made."
+            )
+        folder = self.source.parent / "runs"
+        return tuple(_traced(row, folder) for row in self.rows if not row["error"])
+
+
+def load_audit(path: Path) -> Audit:
+    """An audit of this project, or one that another program recorded."""
+    data = read_json(path)
+    if not isinstance(data, dict) or "audit_version" not in data:
+        reports = tuple(entry.report for entry in replay(path))
+        return Audit(f"recorded_{path.stem.removesuffix('_audit_3seed')}", path, reports)
+    try:
+        reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
+        return Audit(data["name"], path, reports, tuple(data["runs"]))
+    except (KeyError, TypeError) as error:
+        raise RecordError(f"{path} is not an audit: {error}. Make it again with `walkback audit`.") from None
+
+
+def audits_in(results: Path) -> list[Path]:
+    """Every audit on record; none is refused."""
+    found = sorted(results.glob("audit_*.json"))
+    if not found:
+        raise InputError(f"there is no audit in {results}. Make one: walkback audit --preset resmlp_d256")
+    return found
+
+
+def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
+    result = _run_file(folder, row["id"], row["command"])
+    frozen = None if row["baseline_error"] else _run_file(folder, row["baseline"], row["baseline_command"])
+    return TracedRun(
+        row["label"],
+        row["seed"],
+        row["id"],
+        _records(result["trace"], folder / f"{row['id']}.json"),
+        tuple(record.accuracy for record in _records(frozen["trace"], folder)) if frozen else (),
+        result["test_samples"],
+    )
+
+
+def _run_file(folder: Path, run_id: str, command: str) -> dict[str, Any]:
+    path = folder / f"{run_id}.json"
+    if not path.exists():
+        raise RecordError(f"the audit refers to {path}, which is not there. Make the run again: {command}")
+    result = read_json(path)
+    if not isinstance(result, dict) or "trace" not in result or result.get("id") != run_id:
+        raise RecordError(f"{path} is not the result of run {run_id}. Remove it and make the run again: {command}")
+    return result
+
+
+def _records(trace: Iterable[Any], path: Path) -> tuple[EpochRecord, ...]:
+    try:
+        return tuple(EpochRecord.model_validate(entry) for entry in trace)
+    except (ValidationError, TypeError) as error:
+        why = explain(error) if isinstance(error, ValidationError) else str(error)
+        raise RecordError(f"{path} holds a trace that cannot be read: {why}.") from None

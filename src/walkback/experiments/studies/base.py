@@ -1,0 +1,91 @@
+"""What every study shares: its shape, the file it is kept in, and the page that is drawn from those files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from walkback.errors import RecordError
+from walkback.experiments.stamp import stamp
+from walkback.experiments.studies.audited import Audit
+from walkback.present.page import Grid, Heading, Page
+from walkback.protocol.schema import read_json, write_whole
+
+Result = Mapping[str, Any]
+Parts = Sequence[str | Grid | Heading]
+STUDY_VERSION = 1
+
+
+class Study(NamedTuple):
+    """One question."""
+
+    name: str
+    title: str
+    question: str
+    """What is asked and by which rule it is answered, as the page says it."""
+    answer: Callable[[Audit], dict[str, Any]]
+    draw: Callable[[Result], Parts]
+    """The answer as paragraphs and tables, from its JSON alone."""
+
+    @property
+    def stem(self) -> str:
+        """How its files begin."""
+        return self.name.replace("-", "_")
+
+    def run(self, audit: Audit) -> dict[str, Any]:
+        """The answer for one audit, with what made it; between equal runs `date` and `commit` alone differ."""
+        return {
+            "study_version": STUDY_VERSION,
+            "study": self.name,
+            "audit": audit.name,
+            "source": audit.source.as_posix(),
+            "command": f"walkback study {self.name} {audit.source.as_posix()}",
+            **plain(self.answer(audit)),
+            **stamp(),
+        }
+
+    def save(self, results: Path, result: Result) -> Path:
+        """Write an answer to the folder of results."""
+        results.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+        return write_whole(results / f"{self.stem}_{result['audit']}.json", text + "\n")
+
+    def page(self, results: Path) -> Page:
+        """All answers on record, one section each."""
+        parts: list[str | Grid | Heading] = [self.question]
+        for path in self.files(results):
+            result = load_result(path)
+            parts += [Heading(result["audit"]), f"From {result['source']}, by: {result['command']}"]
+            parts += self.draw(result)
+        return Page(self.title, parts)
+
+    def files(self, results: Path) -> list[Path]:
+        """The answers on record."""
+        return sorted(results.glob(f"{self.stem}_*.json"))
+
+
+def load_result(path: Path) -> dict[str, Any]:
+    """An answer from its file."""
+    result = read_json(path)
+    if not isinstance(result, dict) or result.get("study_version") != STUDY_VERSION:
+        raise RecordError(f"{path} is not a study of this version. Make it again with `walkback study`.")
+    return result
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it: NaN and infinities are words, as in every record."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def number(value: float | str | None) -> float | None:
+    """A number back from JSON, where the non-finite ones are words."""
+    return None if value is None else float(value)

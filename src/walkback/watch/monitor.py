@@ -1,0 +1,239 @@
+"""`walkback.Monitor`: measures during training, keeps a trace, and says when a run is lost.
+
+    monitor = walkback.Monitor(model, held_out_batches, trace="trace.jsonl")
+    for epoch in range(1, epochs + 1):
+        for batch in loader:
+            train_on(batch)
+            if monitor.step().stop:                       # measures as often as its budget allows
+                break
+        if monitor.step(epoch=epoch, accuracy=acc()).stop:  # measures at every epoch's end
+            break
+
+The network, its gradients and all random states stay as they were: it trains to the same bits as without a monitor.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from walkback.errors import InputError, WalkbackError
+from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.judge import judge, read
+from walkback.protocol.losses import Loss
+from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements
+from walkback.protocol.reduction import TokenReduction
+from walkback.protocol.sites import Blocks
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
+from walkback.watch.live import LiveLine
+from walkback.watch.moment import At
+from walkback.watch.policy import Course, Decision, StopPolicy
+from walkback.watch.probe import Probe
+from walkback.watch.trace import TraceLine, append, line_of, open_for_adding, rounded
+from walkback.watch.training_pass import LossReduction, TrainingPass
+
+HELD_BATCHES = 4
+"""How many of the caller's batches are measured: enough for (c), few enough to measure often."""
+
+Log = Callable[[TraceLine, Decision], None]
+"""Something that is told of every measurement, such as `walkback.integrations.tensorboard.TensorBoardLog`."""
+
+
+class Monitor:
+    """Watches one network while it is trained.
+
+    Args:
+        model: the network that is being trained.
+        batches: labelled, held-out batches, as for `diagnose`; the first `max_batches` are kept.
+        trace: a file that gets one JSON line per measurement; a run that is started again goes on with it.
+        stop_on: the letters of the diagnostics whose firing stops the run.
+        patience: at how many measurements in a row one must fire.
+        warmup: nothing stops the run at an epoch (where none is given: a step) below this.
+        every: measure at every so many training steps.
+        budget: where `every` is not given, the share of the training time that measuring may take.
+        credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
+        blocks, loss, tokens, thresholds, frozen_baseline_acc: as for `diagnose`.
+        max_batches: how many batches a measurement uses.
+        logs: functions of (line, decision) that are told of every measurement.
+        live: show each measurement in one line on stderr.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Iterable[Any],
+        *,
+        trace: str | Path | None = None,
+        stop_on: str | Iterable[str] = ("a", "b"),
+        patience: int = 1,
+        warmup: float = 0,
+        every: int | None = None,
+        budget: float = DEFAULT_SHARE,
+        credit: CreditRule | CreditFunction | None = None,
+        blocks: Blocks = None,
+        loss: Loss | None = None,
+        tokens: str | TokenReduction | None = None,
+        thresholds: DiagnosticThresholds | None = None,
+        frozen_baseline_acc: float | FrozenBaseline | None = None,
+        max_batches: int = HELD_BATCHES,
+        logs: Sequence[Log] = (),
+        live: bool = False,
+    ) -> None:
+        self.course = Course(StopPolicy.of(stop_on, patience, warmup))
+        self.cadence = cadence_of(every, budget)
+        self.thresholds = thresholds or DiagnosticThresholds()
+        self.frozen_baseline_acc = _score(frozen_baseline_acc)
+        self.probe = Probe(
+            model, batches, blocks=blocks, loss=loss, tokens=tokens, credit=credit, max_batches=max_batches
+        )
+        self.clock = Clock()
+        self.report: DiagnosticReport | None = None
+        """The last measurement, judged."""
+        self.training_pass: TrainingPass | None = None
+        self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
+        self.trace = Path(trace) if trace is not None else None
+        self.steps = 0
+        self._epoch: float | None = None
+        self._last_written: float | None = None
+        if self.trace is not None:
+            self._resume(open_for_adding(self.trace))
+
+    @property
+    def decision(self) -> Decision:
+        """What the last measurement came to, of this process or of the trace that it goes on with."""
+        return self.course.decision
+
+    @property
+    def overhead(self) -> float | None:
+        """The time spent measuring over that of training, so far."""
+        return self.clock.overhead
+
+    def step(
+        self, *, epoch: int | float | None = None, accuracy: float | None = None, step: int | None = None
+    ) -> Decision:
+        """Measure if it is time to, and say whether to go on.
+
+        With `accuracy`, or an `epoch` that the call before did not have: the end of an epoch, always measured, on the
+        held batches. Else a training step, measured when the cadence says so.
+        """
+        self.clock.start()
+        ends_epoch = accuracy is not None or (epoch is not None and epoch != self._epoch)
+        self._epoch = epoch if epoch is not None else self._epoch
+        if step is not None:
+            self.steps = step
+        elif not ends_epoch:
+            self.steps += 1
+        at = At(epoch=epoch, step=self.steps or None)
+        if ends_epoch:
+            return self._measured(at, "probe", self._probe, accuracy)
+        if self.training_pass is not None:
+            return self._from_training_pass(at, self.training_pass)
+        if not self.cadence.due(self.steps, self.clock):
+            return self.decision.model_copy(update={"measured": False})
+        return self._measured(at, "probe", self._probe, None)
+
+    @contextmanager
+    def watch_training(
+        self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
+    ) -> Iterator[Monitor]:
+        """Read the training passes inside the context, instead of running passes of the monitor's own.
+
+        For networks trained by BP: norms for (a) and (b) at every training step that the cadence chooses. Say how the
+        loss is made of its samples' losses (`mean` or `sum`), and by what it is multiplied before `backward`: 1/k for
+        k micro-batches, `scaler.get_scale` of an AMP scaler.
+        """
+        self.attach(loss_reduction, loss_scale)
+        try:
+            yield self
+        finally:
+            self.detach()
+
+    def attach(
+        self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
+    ) -> None:
+        """Begin what `watch_training` does, until `detach`."""
+        self.detach()
+        if self.probe.compiled:
+            raise InputError(
+                "the model is compiled, and hooks in a compiled model do not run. Leave out watch_training: the "
+                "monitor's own measurements work."
+            )
+        self.training_pass = TrainingPass(
+            self.probe.model, self.probe.chain, self.probe.reduction, loss_reduction, loss_scale
+        )
+        self.training_pass.attach()
+
+    def detach(self) -> None:
+        """End what `attach` began."""
+        if self.training_pass is not None:
+            self.training_pass.detach()
+            self.training_pass = None
+
+    def _resume(self, lines: Sequence[TraceLine]) -> None:
+        for line in lines:
+            self.course.see(line.at, read(line.measurements(), self.thresholds))
+        if lines:
+            self.steps = lines[-1].step or 0
+
+    def _probe(self) -> Measurements:
+        return self.probe.measure(self.thresholds.g_norm_floor)
+
+    def _from_training_pass(self, at: At, training_pass: TrainingPass) -> Decision:
+        decision = self.decision.model_copy(update={"measured": False})
+        if training_pass.armed and training_pass.ready:
+            spent, training_pass.spent = training_pass.spent, 0.0
+            decision = self._measured(at, "training", training_pass.take, None, spent)
+        training_pass.armed = self.cadence.due(self.steps + 1, self.clock)
+        return decision
+
+    def _measured(
+        self,
+        at: At,
+        source: str,
+        measure: Callable[[], Measurements],
+        accuracy: float | None,
+        already_spent: float = 0.0,
+    ) -> Decision:
+        """Measure, judge, decide, write."""
+        about: dict[str, Any] = {"epoch": at.epoch, "step": at.step, "source": source}
+        with self.clock.measured(already_spent):
+            try:
+                line = self._judged(measure(), accuracy, about)
+            except WalkbackError as error:
+                # A network that cannot be measured is still being trained, and goes on.
+                warnings.warn(f"{at}: not measured: {error}", stacklevel=3)
+                self.report, line = None, TraceLine(**about, accuracy=accuracy, unmeasured=str(error))
+            decision = self.course.see(at, self.report.readings if self.report else ())
+            self._write(line, decision)
+        return decision
+
+    def _judged(self, measured: Measurements, accuracy: float | None, about: dict[str, Any]) -> TraceLine:
+        known = {"headline_acc": accuracy, "frozen_baseline_acc": self.frozen_baseline_acc}
+        given = {name: value for name, value in known.items() if value is not None}
+        if given:
+            measured = Measurements(**{name: getattr(measured, name) for name in Measurements.model_fields} | given)
+        self.report = judge(measured, self.thresholds)
+        return line_of(self.report, **about)
+
+    def _write(self, line: TraceLine, decision: Decision) -> None:
+        now, training = self.clock.now(), self.clock.training
+        times = {"seconds": now - (self._last_written or now), "overhead": self.clock.measuring / max(training, 1e-9)}
+        self._last_written = now
+        line = line.model_copy(
+            update={"action": decision.action, "reason": decision.reason}
+            | {name: rounded(value) for name, value in times.items()}
+        )
+        if self.trace is not None:
+            append(self.trace, line)
+        for log in self.logs:
+            log(line, decision)
+
+
+def _score(baseline: float | FrozenBaseline | None) -> float | None:
+    return baseline.accuracy if isinstance(baseline, FrozenBaseline) else baseline

@@ -1,0 +1,20 @@
+"""A Linear that reads a LayerNorm, with the backward pass that a local step can do without."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def normed_linear(norm: nn.LayerNorm, linear: nn.Linear, hidden: Tensor) -> Tensor:
+    """linear(norm(h)) = (W·γ) x̂ + (b + Wβ), where x̂ is h normalised.
+
+    Computed as on the left where h carries gradient. Where it does not, as it reads a detached state, the gain
+    γ and the bias β are folded into the weight: their gradients follow from that of the folded weight, and no
+    gradient at the norm's output, a matrix product of the size of the forward one, has to be computed.
+    """
+    if hidden.requires_grad or not torch.is_grad_enabled():
+        return linear(norm(hidden))  # type: ignore[no-any-return]
+    normalised = F.layer_norm(hidden, norm.normalized_shape, eps=norm.eps)
+    return F.linear(normalised, linear.weight * norm.weight, torch.addmv(linear.bias, linear.weight, norm.bias))
