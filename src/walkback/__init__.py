@@ -24,15 +24,21 @@ if TYPE_CHECKING:
     )
     from walkback.protocol.seeds import SeedSummary, combine
     from walkback.protocol.thresholds import DiagnosticThresholds
+    from walkback.watch.monitor import Monitor
+    from walkback.watch.partial import PartialMeasurements, partial_audit
+    from walkback.watch.policy import Decision
     from walkback.watch.replay import replay
 
 _HOME = {
     "Alignment": "protocol.records",
     "CreditRule": "protocol.credit",
+    "Decision": "watch.policy",
     "DiagnosticReport": "protocol.records",
     "DiagnosticThresholds": "protocol.thresholds",
     "FrozenBaseline": "protocol.records",
     "Measurements": "protocol.records",
+    "Monitor": "watch.monitor",
+    "PartialMeasurements": "watch.partial",
     "Reading": "protocol.records",
     "Score": "protocol.records",
     "SeedSummary": "protocol.seeds",
@@ -43,16 +49,20 @@ _HOME = {
     "diagnose": "protocol.diagnose",
     "frozen_baseline": "protocol.baseline",
     "judge": "protocol.judge",
+    "partial_audit": "watch.partial",
     "replay": "watch.replay",
 }
 
 __all__ = [
     "Alignment",
     "CreditRule",
+    "Decision",
     "DiagnosticReport",
     "DiagnosticThresholds",
     "FrozenBaseline",
     "Measurements",
+    "Monitor",
+    "PartialMeasurements",
     "Reading",
     "Score",
     "SeedSummary",
@@ -64,6 +74,7 @@ __all__ = [
     "diagnose",
     "frozen_baseline",
     "judge",
+    "partial_audit",
     "replay",
 ]
 

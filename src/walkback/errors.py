@@ -10,6 +10,7 @@
     ├── MissingFeedback      alignment was asked for, and the trained feedback is not there
     ├── BaselineError        a frozen baseline that was not frozen, or does not match
     ├── DataError            a data set cannot be had, or is not what it should be
+    ├── MissingLibrary       an optional library is not installed; the message has the command that installs it
     └── RunError             a training run, its store or its checkpoint
 
 The message of each says what came, what was expected, and what to do; the command line prints it
@@ -55,6 +56,10 @@ class BaselineError(WalkbackError):
 
 class DataError(WalkbackError):
     """A data set cannot be had, or is not what it should be."""
+
+
+class MissingLibrary(WalkbackError, ImportError):
+    """A library that only an extra of walkback needs is not installed."""
 
 
 class RunError(WalkbackError):

@@ -13,7 +13,18 @@ import pytest
 
 from walkback.cli import main
 
-TINY = ["--arch", "resmlp", "--data", "digits", "--set", "arch.width=12", "--set", "arch.depth=2", "--batch-size", "640"]
+TINY = [
+    "--arch",
+    "resmlp",
+    "--data",
+    "digits",
+    "--set",
+    "arch.width=12",
+    "--set",
+    "arch.depth=2",
+    "--batch-size",
+    "640",
+]
 DFA = ["train", "--method", "dfa", *TINY, "--epochs", "2"]
 
 
@@ -67,8 +78,20 @@ def test_a_config_file_and_flags_make_the_same_run(walkback, tmp_path):
 def test_the_command_that_a_run_stores_makes_that_run(walkback, tmp_path):
     import shlex
 
-    flags = ["--credit-norm", "per_sample", "--penalty", "0.01", "--lr", "0.003", "--no-augment", "--schedule", "constant"]
-    walkback(*DFA, *flags, "--optimizer", "adam", "--weight-decay", "0", "--seed", 3, "--set", "method.credit_site=read")
+    flags = [
+        "--credit-norm",
+        "per_sample",
+        "--penalty",
+        "0.01",
+        "--lr",
+        "0.003",
+        "--no-augment",
+        "--schedule",
+        "constant",
+    ]
+    walkback(
+        *DFA, *flags, "--optimizer", "adam", "--weight-decay", "0", "--seed", 3, "--set", "method.credit_site=read"
+    )
     run = only_run(tmp_path / "runs")
     settings = json.loads((run / "config.json").read_text())
     status, _, err = walkback(*shlex.split(settings["command"])[1:])
@@ -207,7 +230,11 @@ def test_what_needs_no_torch_imports_none(words, tmp_path):
 def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
     words = ["train", "--method", "dfa", *TINY, "--epochs", "2000", "--runs", "runs"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "walkback", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "walkback", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not list(tmp_path.glob("runs/*/checkpoints/*00002*")):

@@ -45,11 +45,11 @@ def kill_after(process, run, lines, delay):
 
 
 def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(tmp_path):
-    config = tiny("credit_bridge", epochs=12, batch_size=64)
+    config = tiny("credit_bridge", epochs=9, batch_size=128)
     whole, cut = RunStore(tmp_path / "whole"), RunStore(tmp_path / "cut")
     run = cut.run(config)
     draw = random.Random(os.getpid())
-    killed = [kill_after(child(config, cut.root), run, lines, draw.uniform(0, 0.15)) for lines in (2, 5)]
+    killed = [kill_after(child(config, cut.root), run, lines, draw.uniform(0, 0.15)) for lines in (2, 4)]
     assert all(killed), "the runs were over before they could be killed"
     assert run.state is RunState.INTERRUPTED
     assert child(config, cut.root).wait() == 0

@@ -26,7 +26,9 @@ with held(Path(sys.argv[1]), "run x"):
 def holder(tmp_path):
     """Another process that holds the lock of a run."""
     run = RunStore(tmp_path).open(tiny())
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(run.folder / "lock")], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(run.folder / "lock")], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield run, process

@@ -175,6 +175,17 @@ def test_sharded_models(wrap):
     refused(InputError, r"the model is sharded with FSDP.*Gather it first", wrap(FullyShardedDataParallel(ResMLP())))
 
 
+# torch.jit is on its way out, and says so; checkpoints made with it are still around.
+@pytest.mark.filterwarnings("ignore:`?torch.jit.script:DeprecationWarning")
+def test_torchscript():
+    refused(
+        InputError, r"the model is TorchScript.*Diagnose the nn\.Module", torch.jit.script(nn.Linear(INPUT, CLASSES))
+    )
+    model = ResMLP()
+    model.blocks[0].activation = torch.jit.script(nn.GELU())
+    walkback.diagnose(model, [(X, Y)])
+
+
 def test_sharded_blocks():
     model = ResMLP()
     model.blocks[0] = FullyShardedDataParallel(model.blocks[0])

@@ -288,6 +288,18 @@ def test_without_gradients_around_it(mode):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def test_float_targets_made_under_inference_mode():
+    model, batches = Regression(), [(x, torch.randn(len(y))) for x, y in labelled(20)]
+
+    def loss(out, target):
+        return out * target  # autograd has to save the target, which it refuses to do with inference tensors
+
+    expected = walkback.diagnose(model, batches, loss=loss)
+    with torch.inference_mode():
+        report = walkback.diagnose(model, [(x.clone(), y.clone()) for x, y in batches], loss=loss)
+    assert report == expected
+
+
 def test_a_stem_without_gradients():
     class FrozenStem(SkipOutside):
         def forward(self, inputs):

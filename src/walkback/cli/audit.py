@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,6 @@ from walkback.cli.output import output
 from walkback.cli.train import RunsOption
 
 if TYPE_CHECKING:
-    from walkback.experiments.config import RunConfig
     from walkback.experiments.grid import GridConfig
     from walkback.experiments.store import RunStore
 
@@ -92,13 +90,14 @@ def audit(
 def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, workers: int) -> int:
     """Train, judge, write and print; the exit status. No workers: nothing is trained."""
     from walkback.cli.grid_list import print_audit
+    from walkback.cli.grid_training import train_under_display
     from walkback.experiments.grid import unique_runs
     from walkback.experiments.studies.audit import audit_file, audit_of, refuse_to_lose_rows, write_audit
     from walkback.protocol.verdict import EXIT_ERROR, exit_status
 
     for name, grid in grids.items():
         refuse_to_lose_rows(audit_file(results, name), grid)
-    errors = _trained(unique_runs(list(grids.values())), store, workers) if workers else {}
+    errors = train_under_display(unique_runs(list(grids.values())), store, workers) if workers else {}
     made: list[dict[str, Any]] = []
     for name, grid in grids.items():
         made.append(audit_of(name, grid, store, errors))
@@ -106,23 +105,3 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, worke
         print_audit(made[-1], audit_file(results, name), output())
     verdicts = [report["verdict"] for audit in made for report in audit["reports"]]
     return EXIT_ERROR if errors else exit_status(verdicts)
-
-
-def _trained(runs: Sequence[RunConfig], store: RunStore, workers: int) -> dict[str, str]:
-    """Train what is missing, under one display; the errors of runs that failed."""
-    from walkback.cli.grid_progress import Board, watching
-    from walkback.experiments.executors import LocalProcesses
-    from walkback.experiments.train_grid import missing_runs, train_missing
-
-    executor = LocalProcesses(workers)
-    missing = missing_runs(runs, store)
-    if not missing:
-        typer.echo(f"all {len(runs)} runs are finished already", err=True)
-        return {}
-    board = Board(missing, len(runs) - len(missing), workers)
-    try:
-        with watching(board) as watcher:
-            return train_missing(missing, store, executor, watcher, watcher.say)
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on where this one was", err=True)
-        raise

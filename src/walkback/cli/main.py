@@ -7,7 +7,21 @@ import traceback
 
 import typer
 
-from walkback.cli import audit, data, demo, diagnose, replay, runs, schema, study, train, zoo
+from walkback.cli import (
+    audit,
+    check_zoo,
+    data,
+    demo,
+    diagnose,
+    evidence,
+    replay,
+    runs,
+    schema,
+    study,
+    train,
+    watch,
+    zoo,
+)
 from walkback.errors import WalkbackError
 
 EXIT_ERROR, EXIT_INTERRUPTED = 2, 130
@@ -20,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
 )
-for verb in (demo, diagnose, replay, train, audit, study, runs, zoo, data, schema):
+for verb in (demo, diagnose, replay, watch, train, audit, study, evidence, runs, zoo, check_zoo, data, schema):
     verb.register(app)
 
 

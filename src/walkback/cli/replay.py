@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,11 @@ from walkback.cli.thresholds import (
     thresholds_from,
 )
 
+if TYPE_CHECKING:
+    from walkback.watch.replay import Replayed
+
+LOGS, STOPPING = "Logs of other programs", "When a run would have been stopped"
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -23,7 +28,32 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    files: Annotated[list[Path], typer.Argument(help="Reports of walkback, or recorded audits, as JSON.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Reports, audits or traces of walkback, folders of runs, CSV or JSON-lines logs, TensorBoard events."
+        ),
+    ],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--map",
+            metavar="FIGURE=COLUMN,…",
+            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all), acc or acc_percent, frozen_acc, c, "
+            "error, epoch, step, seconds, name.",
+            rich_help_panel=LOGS,
+        ),
+    ] = None,
+    blocks: Annotated[
+        int | None, typer.Option(help="L, where the columns do not show it.", rich_help_panel=LOGS)
+    ] = None,
+    loss_batch: Annotated[
+        int,
+        typer.Option(help="How many samples the loss behind the gradients was averaged over.", rich_help_panel=LOGS),
+    ] = 128,
+    stop_on: Annotated[str, typer.Option(help="Letters, such as ab.", rich_help_panel=STOPPING)] = "ab",
+    patience: Annotated[int, typer.Option(help="Firings in a row.", rich_help_panel=STOPPING)] = 1,
+    warmup: Annotated[float, typer.Option(help="Not at an epoch below this.", rich_help_panel=STOPPING)] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write one object per report.")] = None,
     require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
     g_norm_floor: GradientFloorOption = None,
@@ -32,12 +62,12 @@ def replay(
     frozen_acc_margin_pp: FrozenMarginOption = None,
     drift_share_ceiling: DriftShareOption = None,
 ) -> int:
-    """Judge recorded measurements again; what a record lacks stays not measured."""
-    import json
+    """Judge recorded measurements again; what a record lacks stays not measured.
 
-    from walkback.present.text import print_comparison
-    from walkback.protocol.schema import write_whole
+    Of a record over time: the verdict at its end, when each diagnostic first fired, and what stopping would have saved.
+    """
     from walkback.protocol.verdict import exit_status
+    from walkback.watch.policy import StopPolicy
     from walkback.watch.replay import replay as judge_files
 
     thresholds = thresholds_from(
@@ -47,12 +77,37 @@ def replay(
         frozen_acc_margin_pp,
         drift_share_ceiling,
     )
-    judged = judge_files(files, thresholds, require_all)
-    print_comparison([entry.report for entry in judged], names=[entry.name for entry in judged])
+    policy = StopPolicy.of(stop_on, patience, warmup)
+    judged = judge_files(
+        files, thresholds, require_all, columns=columns, blocks=blocks, loss_batch=loss_batch, policy=policy
+    )
+    _print(judged)
     if json_file is not None:
-        entries = [
-            {"name": e.name, "source": e.source, "recorded_verdict": e.recorded_verdict} | e.report.to_dict()
-            for e in judged
-        ]
-        write_whole(json_file, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
+        _write(judged, json_file)
     return exit_status([entry.report.verdict for entry in judged])
+
+
+def _print(judged: list[Replayed]) -> None:
+    from walkback.cli.output import output
+    from walkback.present.text import print_comparison
+    from walkback.present.traces import course_blocks, partial_blocks
+
+    print_comparison([entry.report for entry in judged], names=[entry.name for entry in judged])
+    courses = [(entry.name, entry.course) for entry in judged if entry.course is not None]
+    console = output()
+    for block in (*course_blocks(courses), *partial_blocks([(e.name, e.report) for e in judged])):
+        console.print(block)
+
+
+def _write(judged: list[Replayed], path: Path) -> None:
+    import json
+
+    from walkback.protocol.schema import write_whole
+
+    entries = [
+        {"name": e.name, "source": e.source, "recorded_verdict": e.recorded_verdict}
+        | ({"course": e.course.to_dict()} if e.course is not None else {})
+        | e.report.to_dict()
+        for e in judged
+    ]
+    write_whole(path, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from walkback.cli.audit import ResultsOption
 from walkback.cli.output import output
+
+if TYPE_CHECKING:
+    from walkback.experiments.studies.base import Study
 
 NAMES = "ablation, sensitivity, random-init, temporal, early-stop, or all"
 MarkdownOption = Annotated[Path, typer.Option("--markdown", metavar="DIR", help="Where the page is written.")]
@@ -46,22 +49,18 @@ def study(
     return 0
 
 
-def _print(study: object, made: list[dict[str, object]]) -> None:
-    from walkback.experiments.studies.base import Study
+def _print(study: Study, made: list[dict[str, Any]]) -> None:
     from walkback.present.page import Heading, Page
 
-    assert isinstance(study, Study)
     for result in made:
-        page = Page(study.title, [Heading(str(result["audit"])), *study.draw(result)])
+        page = Page(study.title, [Heading(result["audit"]), *study.draw(result)])
         for block in page.blocks():
             output().print(block)
 
 
-def _write_page(study: object, results: Path, folder: Path) -> None:
-    from walkback.experiments.studies.base import Study
+def _write_page(study: Study, results: Path, folder: Path) -> None:
     from walkback.protocol.schema import write_whole
 
-    assert isinstance(study, Study)
     folder.mkdir(parents=True, exist_ok=True)
     path = write_whole(folder / f"{study.stem}.md", study.page(results).markdown())
     output().print(f"kept in {results}, page in {path}")

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol
@@ -122,10 +122,8 @@ class Worker:
         """Hand it a run."""
         self.run_id = config.run_id
         # A worker that has died is noticed when its answer is read.
-        try:
+        with suppress(OSError):
             self.connection.send(config.to_dict())
-        except OSError:
-            pass
 
     def pass_on(self, tell: Tell) -> bool:
         """Tell what the worker says next; False where it has died, which ends its run."""
@@ -189,7 +187,7 @@ def _trained(settings: dict[str, Any], store: RunStore, connection: Connection[A
 def _wait_until_free(stored: StoredRun) -> None:
     """Let the workers of a grid that was killed just now come to their end."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while stored.state is RunState.RUNNING and time.monotonic() < deadline:
+    while stored.folder.is_dir() and stored.state is RunState.RUNNING and time.monotonic() < deadline:
         time.sleep(0.05)
 
 

@@ -88,10 +88,11 @@ class GridConfig(Record):
 
     @model_validator(mode="after")
     def _each_once(self) -> GridConfig:
-        for what, given in (("method", [row.label for row in self.rows]), ("seed", list(self.seeds))):
+        labels, seeds = [row.label for row in self.rows], [str(seed) for seed in self.seeds]
+        for what, given in (("method", labels), ("seed", seeds)):
             twice = {entry for entry in given if given.count(entry) > 1}
             if twice:
-                raise ValueError(f"{what} {', '.join(map(str, sorted(twice)))} is given more than once")
+                raise ValueError(f"{what} {', '.join(sorted(twice))} is given more than once")
         return self
 
     def cells(self) -> list[Cell]:

@@ -18,7 +18,7 @@ from walkback.zoo.modes import evaluating
 
 HELD_OUT_BATCHES, HELD_OUT_SIZE = 10, 128
 """The published protocol: ten batches of 128 from the test split."""
-EVALUATION_BATCH = 500
+EVALUATION_BATCH = 200
 NO_BLOCKS = "freezing 'shallow' leaves no blocks, and so nothing to diagnose."
 
 TRACED = (

@@ -28,10 +28,10 @@ class Batch:
         """The number of samples."""
         return int(self.targets.shape[0])
 
-    def call(self, model: Callable[..., Any]) -> Tensor:
-        """The model's logits for this batch."""
-        # Copies: a model may change its input in place, and where the input is h_0 the graph begins at it.
-        inputs = mapped(self.inputs, lambda x: x.detach().clone())
+    def call(self, model: Callable[..., Any], copy: bool = True) -> Tensor:
+        """The model's logits for this batch; without a copy where the model leaves its input as it is."""
+        # An alias at least: where the input is h_0, the graph begins at it, and must not stay on it.
+        inputs = mapped(self.inputs, lambda x: x.detach().clone() if copy else x.data)
         if isinstance(inputs, Mapping):
             return logits_of(model(**inputs))
         if isinstance(inputs, tuple):

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 
 from torch import nn
+from torch.jit import ScriptModule
 
 from walkback.errors import BlocksError
 from walkback.registry import did_you_mean
@@ -27,9 +28,9 @@ def plain_modules(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _all_names(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-    """Every name of every module, shared ones under each of theirs."""
+    """Every name of every module, shared ones under each of theirs; TorchScript takes no hooks and is left out."""
     for name, module in model.named_modules(remove_duplicate=False):
-        if name and not hasattr(module, "_orig_mod"):
+        if name and not hasattr(module, "_orig_mod") and not isinstance(module, ScriptModule):
             yield ".".join(part for part in name.split(".") if part != "_orig_mod"), module
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.protocol.batches import Batch
+from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.block_names import plain_modules
 
 
@@ -69,12 +69,14 @@ class Call:
 
 
 @torch.enable_grad()
-def watch_forward(model: nn.Module, batch: Batch) -> tuple[list[Call], Wire]:
-    """Every module call of one forward pass, in the order of entry, and the logits."""
+def watch_forward(model: nn.Module, batch: Batch) -> tuple[list[Call], Wire, bool]:
+    """Every module call of one forward pass, in the order of entry; the logits; whether it changed its input."""
     calls: list[Call] = []
+    given = Batch(mapped(batch.inputs, torch.clone), batch.targets)
     with _graph_from_parameters(model), _watching(model, calls):
-        logits = batch.call(model)
-    return sorted(calls, key=lambda call: call.entered), _wire(logits, 0)
+        logits = given.call(model, copy=False)
+    changed = not all(map(torch.equal, given.tensors(), batch.tensors()))
+    return sorted(calls, key=lambda call: call.entered), _wire(logits, 0), changed
 
 
 @contextmanager

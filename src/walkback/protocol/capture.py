@@ -346,7 +346,7 @@ def capture(
 ) -> Capture:
     """Measure one batch: h_l, g_l, the logits and the error at them."""
     hiddens, grads, logits, error = sites_and_grads(
-        lambda: _checked(batch.call(model), batch),
+        lambda: _checked(batch.call(model, chain.changes_input), batch),
         chain,
         lambda logits: error_at_logits(loss, logits, batch.targets),
     )

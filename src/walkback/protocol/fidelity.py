@@ -20,9 +20,7 @@ Fidelity = tuple[tuple[float, ...] | None, str]
 """(one cosine per site, ""), or (None, why it could not be measured)."""
 
 
-def reference_fidelity(
-    model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, seen: Capture
-) -> Fidelity:
+def reference_fidelity(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, seen: Capture) -> Fidelity:
     """The mean cosine with the fp64 gradient at each site.
 
     The network runs again in fp64 on the first samples of a batch that was captured, with fp64 copies
@@ -44,7 +42,9 @@ def _double_grads(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | Non
     device = next((parameter.device.type for parameter in model.parameters()), "cpu")
     with _in_double(model), torch.autocast(device, enabled=False):
         _, grads, _, _ = sites_and_grads(
-            lambda: batch.call(model), chain, lambda logits: error_at_logits(loss, logits, batch.targets)
+            lambda: batch.call(model, chain.changes_input),
+            chain,
+            lambda logits: error_at_logits(loss, logits, batch.targets),
         )
     return grads
 

@@ -40,7 +40,7 @@ def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch) -> float
     """
     reader = SiteReader(chain)
     with reader.attached():
-        logits = batch.call(model)
+        logits = batch.call(model, chain.changes_input)
         if not reader.values or not logits.requires_grad or logits.shape[:1] != (batch.size,):
             return None  # the measuring pass says what is wrong, in its own words
         pick = torch.zeros_like(logits)

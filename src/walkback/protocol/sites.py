@@ -52,12 +52,14 @@ class Chain:
     taps: tuple[Tap, ...]
     pattern: str
     """The blocks as one `blocks=` argument: a glob where one fits."""
+    changes_input: bool = False
+    """The forward pass writes to its input, and must be given a copy."""
 
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
     """The chain of blocks: the named ones, or the longest that the structure shows."""
     chosen = given_modules(model, blocks) if blocks is not None else None
-    calls, logits = watch_forward(model, batch)
+    calls, logits, changes_input = watch_forward(model, batch)
     names = plain_modules(model)
     if chosen is not None:
         run = [call for call in calls if call.module in chosen]
@@ -66,7 +68,7 @@ def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
         run = _found(model, calls, logits)
     taps = _taps(run, calls, logits, batch.size)
     blocks_in_order = tuple(call.name for call in run)
-    return Chain(blocks_in_order, taps, pattern_of(blocks_in_order, names))
+    return Chain(blocks_in_order, taps, pattern_of(blocks_in_order, names), changes_input)
 
 
 def _check_all_called(run: Run, expected: Sequence[str]) -> None:

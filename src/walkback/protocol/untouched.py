@@ -26,6 +26,11 @@ def underneath(model: nn.Module) -> nn.Module:
         raise InputError(f"model is {_what(model)}; expected a torch.nn.Module. {_remedy(model)}")
     while isinstance(inner := getattr(model, _wraps(model), None), nn.Module):
         model = inner
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError(
+            "the model is TorchScript, which takes no hooks, so its sites cannot be read. Diagnose the nn.Module that it "
+            "was made from, with the same weights."
+        )
     if any(_is_sharded(type(module)) for module in model.modules()):
         raise InputError(
             "the model is sharded with FSDP: no process holds a whole layer, so its sites cannot be read. "

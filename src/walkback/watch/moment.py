@@ -12,7 +12,11 @@ class At(Record):
     step: int | None = None
 
     def __str__(self) -> str:
-        parts = [f"{name} {value:g}" for name, value in (("epoch", self.epoch), ("step", self.step)) if value is not None]
+        parts = [
+            f"{name} {_shown(value)}"
+            for name, value in (("epoch", self.epoch), ("step", self.step))
+            if value is not None
+        ]
         return ", ".join(parts) or "an unnumbered measurement"
 
     @property
@@ -26,3 +30,8 @@ class At(Record):
             if mine is not None and theirs is not None:
                 return mine <= theirs
         return False
+
+
+def _shown(value: float) -> str:
+    """Trainers count epochs in fractions, and most are whole."""
+    return str(int(value) if value == int(value) else round(value, 3))

@@ -100,9 +100,10 @@ class Monitor:
         self.trace = Path(trace) if trace is not None else None
         self.steps = 0
         self._epoch: float | None = None
-        self._last_written: float | None = None
+        self._last_written = self.clock.now()
         if self.trace is not None:
             self._resume(open_for_adding(self.trace))
+        self.clock.start()
 
     @property
     def decision(self) -> Decision:
@@ -122,7 +123,6 @@ class Monitor:
         With `accuracy`, or an `epoch` that the call before did not have: the end of an epoch, always measured, on the
         held batches. Else a training step, measured when the cadence says so.
         """
-        self.clock.start()
         ends_epoch = accuracy is not None or (epoch is not None and epoch != self._epoch)
         self._epoch = epoch if epoch is not None else self._epoch
         if step is not None:
@@ -154,9 +154,7 @@ class Monitor:
         finally:
             self.detach()
 
-    def attach(
-        self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
-    ) -> None:
+    def attach(self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0) -> None:
         """Begin what `watch_training` does, until `detach`."""
         self.detach()
         if self.probe.compiled:
@@ -223,7 +221,7 @@ class Monitor:
 
     def _write(self, line: TraceLine, decision: Decision) -> None:
         now, training = self.clock.now(), self.clock.training
-        times = {"seconds": now - (self._last_written or now), "overhead": self.clock.measuring / max(training, 1e-9)}
+        times = {"seconds": now - self._last_written, "overhead": self.clock.measuring / max(training, 1e-9)}
         self._last_written = now
         line = line.model_copy(
             update={"action": decision.action, "reason": decision.reason}

@@ -47,7 +47,7 @@ def quick_norms(vectors: Tensor) -> Tensor:
         return numerics.norms(vectors)
     norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32)
     low, high = norms.aminmax()
-    return norms if SAFE_LOW < low.item() and high.item() < SAFE_HIGH else numerics.norms(vectors)
+    return norms if low.item() > SAFE_LOW and high.item() < SAFE_HIGH else numerics.norms(vectors)
 
 
 def measurements_of(passes: Sequence[PassNorms], factors: Sequence[float]) -> Measurements:

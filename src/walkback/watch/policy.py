@@ -119,9 +119,7 @@ class Course:
         first = self.decision.first_fired
         first = first | {letter: seen.at for letter in seen.fired if letter not in first}
         reason = self._reason(seen)
-        self.decision = Decision(
-            action=STOP if reason else CONTINUE, reason=reason, at=seen.at, first_fired=first
-        )
+        self.decision = Decision(action=STOP if reason else CONTINUE, reason=reason, at=seen.at, first_fired=first)
         return self.decision
 
     def _reason(self, seen: Seen) -> str:

@@ -53,6 +53,8 @@ class Probe:
             self.chain = find_chain(self.model, look, blocks)
             check_independent(self.model, self.chain, look)
             seen = capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
+            # What a first measurement would have to import is imported here, before training is timed.
+            self._figures(_fold({}, seen))
         self.reduction = default_reduction(seen.grads[-1]) if tokens is None else TokenReduction.named(tokens)
 
     def measure(self, floor: float = DiagnosticThresholds().g_norm_floor) -> Measurements:
@@ -62,16 +64,18 @@ class Probe:
         """
         meter = AlignmentMeter.of(self.credit, 0) if self.credit is not None else None
         parts: dict[str, Any] = {}
+        opening: Capture | None = None
         samples = 0
         with untouched(self.model):
             for seen in self._captures():
-                opening = seen if samples == 0 else opening
+                opening = opening or seen
                 _check_widths(opening, seen)
                 samples += seen.samples
                 _fold(parts, seen)
                 if meter is not None:
                     meter.add(seen)
             fields = self._figures(parts) | {"samples": samples}
+            assert opening is not None
             if not fields["bp_grad_norms"][-1] >= floor:
                 fields |= self._fidelity(opening)
         if meter is not None:
@@ -106,8 +110,10 @@ def _check_widths(opening: Capture, seen: Capture) -> None:
             )
 
 
-def _fold(parts: dict[str, Any], seen: Capture) -> None:
+def _fold(parts: dict[str, Any], seen: Capture) -> dict[str, Any]:
+    """Add one batch to every diagnostic's part."""
     for name in DIAGNOSTICS:
         diagnostic = DIAGNOSTICS.load(name)
         part = diagnostic.measure(seen)
         parts[name] = diagnostic.merge(parts[name], part) if name in parts else part
+    return parts

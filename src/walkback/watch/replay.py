@@ -1,19 +1,28 @@
-"""Verdicts from recorded measurements: walkback's own reports, and audits that other programs wrote.
+"""Verdicts from records: walkback's own reports and traces, audits and logs that other programs wrote.
 
 Nothing is invented: what a record lacks stays not measured. No torch is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol.judge import judge
-from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import Record, read_json
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.verdict import verdict_of
+from walkback.watch.audits import ABOUT, networks
+from walkback.watch.column_map import ColumnMap, Row
+from walkback.watch.event_files import event_rows, is_event_file, own_columns
+from walkback.watch.logs import REFERENCE_BATCH, LogReading, csv_rows, flat_rows, json_rows, runs_in
+from walkback.watch.policy import StopPolicy
+from walkback.watch.summary import CourseSummary, Moment, moments_of, summary_of
+from walkback.watch.trace import is_trace, read_trace, run_name, trace_in
 
 
 class Replayed(Record):
@@ -22,135 +31,135 @@ class Replayed(Record):
     name: str
     source: str
     report: DiagnosticReport
+    """Of the last moment, where the record has several."""
     recorded_verdict: str | None = None
     """What the record itself concluded, in its own words."""
+    course: CourseSummary | None = None
+    """The course of the run, where the record is one over time."""
 
 
 def replay(
     files: str | Path | Iterable[str | Path],
     thresholds: DiagnosticThresholds | None = None,
     require_all: bool = False,
+    *,
+    columns: str | Mapping[str, str] | None = None,
+    blocks: int | None = None,
+    loss_batch: int = REFERENCE_BATCH,
+    policy: StopPolicy | None = None,
 ) -> list[Replayed]:
     """Judge every network recorded in the files, in their order.
 
     Each is judged under the published thresholds, or those given; not under the record's own.
+
+    Args:
+        files: reports and audits as JSON; traces; CSV or JSON-lines logs; TensorBoard event files; folders of a run.
+        thresholds: where each diagnostic fires.
+        require_all: make a verdict `incomplete` where a diagnostic was not measured.
+        columns: for logs, which column holds which figure: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`.
+        blocks: for logs, the number of blocks L, where the columns do not show it.
+        loss_batch: for logs, over how many samples the loss behind the recorded gradients was averaged.
+        policy: for records over time, when a run would have been stopped.
     """
-    paths = [files] if isinstance(files, str | Path) else list(files)
+    paths = [Path(path) for path in ([files] if isinstance(files, str | Path) else files)]
     if not paths:
         raise InputError("replay got no files; give at least one record.")
-    found = []
-    for path in paths:
-        data = read_json(path)
-        for name, recorded, known in _networks(data, Path(path)):
-            report = judge(
-                known,
-                thresholds,
-                require_all=require_all,
-                **{k: recorded[k] for k in _ABOUT if recorded.get(k)},
-            )
-            found.append(
-                Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
-            )
-    return found
+    reading = _log_reading(columns, blocks, loss_batch)
+    found = [entry for path in paths for entry in _replayed(path, thresholds, reading, policy)]
+    return [_complete(entry) for entry in found] if require_all else found
 
 
-_ABOUT = ("method_name", "notes", "seed", "warnings", "provenance")
-
-Network = tuple[str, dict[str, Any], Measurements]
-
-
-def _networks(data: Any, path: Path) -> Iterator[Network]:
-    """(name, what the record says about the network, its measurements) for each network in a file."""
-    for fits, read in _FORMATS:
-        if fits(data):
-            count = 0
-            for network in read(data, path):
-                yield network
-                count += 1
-            if count == 0:
-                raise RecordError(f"{path} holds no networks; expected at least one report.")
-            return
-    raise RecordError(
-        f"{path} is JSON, but no record that replay knows. Expected a walkback report, an audit with 'reports', or a "
-        "list of rows with 'h_norms' and 'g_norms'."
-    )
+def _complete(entry: Replayed) -> Replayed:
+    """The same with a verdict that requires all four diagnostics."""
+    verdict = verdict_of(entry.report.readings, require_all=True)
+    return entry.model_copy(update={"report": entry.report.model_copy(update={"verdict": verdict})})
 
 
-def _is_report(data: Any) -> bool:
-    return isinstance(data, dict) and "schema_version" in data and "readings" in data
+def _log_reading(columns: str | Mapping[str, str] | None, blocks: int | None, loss_batch: int) -> LogReading | None:
+    for name, value in (("blocks", blocks), ("loss_batch", loss_batch)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} is {value}; expected 1 or more.")
+    if columns is None:
+        return None
+    mapped = ColumnMap.parse(columns) if isinstance(columns, str) else ColumnMap(columns)
+    return LogReading(mapped, blocks, loss_batch)
 
 
-def _is_audit(data: Any) -> bool:
-    return isinstance(data, dict) and isinstance(data.get("reports"), dict | list)
+def _replayed(
+    path: Path, thresholds: DiagnosticThresholds | None, reading: LogReading | None, policy: StopPolicy | None
+) -> Iterator[Replayed]:
+    path = trace_in(path)
+    kind, content = _content(path)
+    if kind == "record" and reading is None:
+        for name, recorded, known in networks(content, path):
+            report = judge(known, thresholds, **{key: recorded[key] for key in ABOUT if recorded.get(key)})
+            yield Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
+        return
+    if kind == "trace" and reading is None:
+        runs = {run_name(path): moments_of(read_trace(path), thresholds)}
+    else:
+        runs = _runs(content, path, reading, thresholds)
+    for name, moments in runs.items():
+        yield _over_time(name, path, moments, policy)
 
 
-def _is_rows(data: Any) -> bool:
-    return isinstance(data, list) and all(isinstance(row, dict) and "h_norms" in row for row in data)
+def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy | None) -> Replayed:
+    if not moments:
+        raise RecordError(f"{path} holds no measurements yet.")
+    course = summary_of(moments, policy)
+    report = moments[-1].report.model_copy(update={"method_name": name})
+    return Replayed(name=name, source=str(path), report=report, course=course)
 
 
-def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
-    report = DiagnosticReport.from_dict(data, str(path))
-    name = _name(report.method_name, report.seed) or path.stem
-    about = {key: getattr(report, key) for key in (*_ABOUT, "verdict")}
-    yield name, about, report.measurements
-
-
-def _audit(data: dict[str, Any], path: Path) -> Iterator[Network]:
-    reports = data["reports"]
-    named = reports.items() if isinstance(reports, dict) else ((None, entry) for entry in reports)
-    for number, (key, entry) in enumerate(named):
-        if _is_report(entry):
-            for name, about, measured in _own_report(entry, path):
-                yield key or name, about, measured
-        else:
-            about, measured = _published(entry, f"{path}, report {key or number}")
-            yield (
-                key or _name(about.get("method_name", ""), about.get("seed")) or str(number),
-                about,
-                measured,
-            )
-
-
-_PUBLISHED_FIELDS = (
-    "residual_norms", "bp_grad_norms", "stability_layer", "cross_batch_stability", "headline_acc",
-    "frozen_baseline_acc",
-)  # fmt: skip
-
-
-def _published(entry: Any, where: str) -> tuple[dict[str, Any], Measurements]:
-    """A report of the published audit: the same names, without a schema version."""
-    if not isinstance(entry, dict) or not any(field in entry for field in _PUBLISHED_FIELDS):
+def _content(path: Path) -> tuple[str, Any]:
+    """(record, data), (trace, None) or (rows, data)."""
+    if path.suffix == ".wandb" or (path.is_dir() and any(path.glob("*.wandb"))):
         raise RecordError(
-            f"{where} holds no measurements; expected fields such as {', '.join(_PUBLISHED_FIELDS[:2])}."
+            f"{path} is an offline run of W&B, whose file format has no public reader. Replay the trace that the "
+            "monitor wrote beside it, or export the run's history to CSV."
         )
-    return entry, _measurements({field: entry.get(field) for field in _PUBLISHED_FIELDS}, where)
-
-
-def _rows(data: list[dict[str, Any]], path: Path) -> Iterator[Network]:
-    for number, row in enumerate(data):
-        fields = {
-            "residual_norms": row["h_norms"],
-            "bp_grad_norms": row.get("g_norms"),
-            "headline_acc": row.get("acc"),
-        }
-        about = {"method_name": row.get("method", ""), "seed": row.get("seed"), "verdict": row.get("verdict")}
-        name = _name(about["method_name"], about["seed"]) or str(number)
-        yield name, about, _measurements(fields, f"{path}, row {number}")
-
-
-def _measurements(fields: dict[str, Any], where: str) -> Measurements:
+    if is_event_file(path):
+        return "rows", event_rows(path)
+    if path.suffix in (".csv", ".tsv"):
+        return "rows", csv_rows(path)
     try:
-        return Measurements(**fields)
-    except InputError as error:
-        raise RecordError(f"{where}: {error}.") from None
+        data = read_json(path)
+    except RecordError:
+        first = _first_object(path)
+        if first is None:
+            raise
+        return ("trace", None) if is_trace(first) else ("rows", json_rows(path))
+    return ("trace", None) if is_trace(data) and "schema_version" not in data else ("record", data)
 
 
-def _name(method: str, seed: int | None) -> str:
-    return f"{method}_s{seed}" if method and seed is not None else method
+def _first_object(path: Path) -> Any:
+    """The first line's JSON object, if the file begins with one."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = json.loads(file.readline())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return first if isinstance(first, dict) else None
 
 
-_FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Path], Iterator[Network]]], ...] = (
-    (_is_report, _own_report),
-    (_is_audit, _audit),
-    (_is_rows, _rows),
-)
+def _runs(
+    content: Any, path: Path, reading: LogReading | None, thresholds: DiagnosticThresholds | None
+) -> dict[str, list[Moment]]:
+    rows: list[Row] = json_rows(path) if content is None else _rows_in(content, path)
+    if reading is None:
+        columns = own_columns(rows)
+        if columns is None:
+            there = ", ".join(list(dict.fromkeys(column for row in rows for column in row))[:40])
+            raise InputError(
+                f"{path} is a log of another program. Say which column holds which figure with --map, such as "
+                f"--map h_0=…,h_L=…,g_L=…,acc=…,epoch=…. Its columns: {there}."
+            )
+        reading = LogReading(columns)
+    return runs_in(rows, reading, path, thresholds)
+
+
+def _rows_in(content: Any, path: Path) -> list[Row]:
+    """Rows from a list of objects, or from the log that Hugging Face's Trainer keeps in its state."""
+    if isinstance(content, dict) and isinstance(content.get("log_history"), list):
+        content = content["log_history"]
+    return flat_rows(content if isinstance(content, list) else [content], path)

@@ -7,6 +7,7 @@ the later line counts.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import warnings
@@ -22,6 +23,8 @@ from walkback.protocol.schema import Counts, Number, Numbers, explain
 from walkback.watch.moment import At
 
 DIGITS = 6
+TRACE_NAME = "trace.jsonl"
+"""What the trace of a run is called in the run's folder."""
 
 MEASURED = (
     "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
@@ -118,16 +121,25 @@ def append(path: Path, line: TraceLine) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(line.line() + "\n")
     except OSError as error:
-        raise RecordError(f"cannot add to the trace {path}: {error.strerror}. Free the disk or give another path.") from None
+        raise RecordError(f"cannot add to the trace {path}: {error.strerror}. Give a path with room on it.") from None
 
 
 def read_trace(path: str | Path) -> list[TraceLine]:
     """The lines in their order, without those that a later start of the run wrote anew."""
-    return settled(_parsed(text, f"{path}, line {number}") for number, text in enumerate(whole_lines(path), 1) if text)
+    return _lines(whole_lines(path), path)
+
+
+def _lines(texts: Iterable[str], path: str | Path) -> list[TraceLine]:
+    return settled(_parsed(text, f"{path}, line {number}") for number, text in enumerate(texts, 1) if text.strip())
 
 
 def whole_lines(path: str | Path) -> list[str]:
     """The lines of a file that were written to their end; half a line at the end is dropped with a warning."""
+    return _split(path)[0]
+
+
+def _split(path: str | Path) -> tuple[list[str], str]:
+    """The whole lines, and what stands after the last line break."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -135,9 +147,19 @@ def whole_lines(path: str | Path) -> list[str]:
     except ValueError as error:
         raise RecordError(f"{path} is not text ({error}). Expected one JSON object per line.") from None
     *lines, rest = text.split("\n")
-    if rest:
-        warnings.warn(f"{path}: the last line was not written to its end, and is dropped.", stacklevel=3)
-    return lines
+    if rest and _is_json(rest):
+        lines.append(rest)
+    elif rest:
+        warnings.warn(f"{path}: the last line was not written to its end, and is dropped.", stacklevel=4)
+    return lines, rest
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parsed(text: str, where: str) -> TraceLine:
@@ -166,10 +188,13 @@ def open_for_adding(path: Path) -> list[TraceLine]:
     if not path.exists():
         _begin(path)
         return []
-    lines = read_trace(path)
-    data = path.read_bytes()
-    if not data.endswith(b"\n"):
-        os.truncate(path, data.rfind(b"\n") + 1)
+    texts, rest = _split(path)
+    lines = _lines(texts, path)
+    if rest and _is_json(rest):
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n")
+    elif rest:
+        os.truncate(path, path.stat().st_size - len(rest.encode()))
     return lines
 
 
@@ -183,4 +208,20 @@ def _begin(path: Path) -> None:
 
 def is_trace(record: Any) -> bool:
     """Whether a parsed JSON line looks like one of a trace."""
-    return isinstance(record, dict) and "h_norms" not in record and any(name in record for name in (*MEASURED[:2], "unmeasured"))
+    return isinstance(record, dict) and any(name in record for name in (*MEASURED[:2], "unmeasured"))
+
+
+def trace_in(path: Path) -> Path:
+    """The trace in a run's folder; any other path as it is."""
+    return path / TRACE_NAME if (path / TRACE_NAME).is_file() else path
+
+
+def run_name(path: Path) -> str:
+    """What a trace is known by: the name in the run's config, or its folder, or the file's own name."""
+    if path.name != TRACE_NAME:
+        return path.stem
+    folder = path.resolve().parent
+    try:
+        return str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["name"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return folder.name

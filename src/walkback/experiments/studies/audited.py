@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from walkback.experiments.trace import EpochRecord
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements
 from walkback.protocol.schema import explain, read_json
-from walkback.watch.replay import replay
+from walkback.watch.replay import Replayed, replay
 
 CLASSES = 10
 """Of every data set in the zoo, and of the recorded audits."""
@@ -115,13 +116,20 @@ def load_audit(path: Path) -> Audit:
     """An audit of this project, or one that another program recorded."""
     data = read_json(path)
     if not isinstance(data, dict) or "audit_version" not in data:
-        reports = tuple(entry.report for entry in replay(path))
+        reports = tuple(_with_seed(entry) for entry in replay(path))
         return Audit(f"recorded_{path.stem.removesuffix('_audit_3seed')}", path, reports)
     try:
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
         return Audit(data["name"], path, reports, tuple(data["runs"]))
     except (KeyError, TypeError) as error:
         raise RecordError(f"{path} is not an audit: {error}. Make it again with `walkback audit`.") from None
+
+
+def _with_seed(entry: Replayed) -> DiagnosticReport:
+    """A recorded report may have its seed in its name alone: `dfa_s42`."""
+    named = re.search(r"_s(\d+)$", entry.name)
+    seed = int(named[1]) if entry.report.seed is None and named else entry.report.seed
+    return entry.report.model_copy(update={"seed": seed})
 
 
 def audits_in(results: Path) -> list[Path]:

@@ -31,9 +31,7 @@ def answer(audit: Audit) -> dict[str, Any]:
 def _run(run: TracedRun) -> dict[str, Any]:
     fired = fired_at(run)
     accuracies = [record.accuracy for record in run.records]
-    firsts = {
-        rule: min((fired[key][0] for key in keys if fired[key]), default=None) for rule, keys in RULES.items()
-    }
+    firsts = {rule: min((fired[key][0] for key in keys if fired[key]), default=None) for rule, keys in RULES.items()}
     return {
         "label": run.label,
         "seed": run.seed,

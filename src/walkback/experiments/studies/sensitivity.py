@@ -80,6 +80,7 @@ def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: Diagno
     return {
         "threshold": getattr(limits, sweep.field),
         "fires_when": "above" if up else "below",
+        "ratio": sweep.ratio,
         "measured": len(finite),
         "fired": sum(r.state is State.FIRE for r in readings),
         "fragile": sum(r.fragile for r in readings),
@@ -101,17 +102,13 @@ def _finite(reading: Reading) -> bool:
 
 def _extremes(healthy: Iterable[Reading], degenerate: Iterable[Reading], up: bool, ratio: bool) -> dict[str, Any]:
     """The figure of each side nearest to the other, and the gap between them."""
-    nearest = _nearest(healthy, largest=up), _nearest(degenerate, largest=not up)
-    result: dict[str, Any] = {"healthy": nearest[0], "degenerate": nearest[1], "separate": False, "gap": None}
-    if nearest[0] is None or nearest[1] is None:
+    good, bad = _nearest(healthy, largest=up), _nearest(degenerate, largest=not up)
+    result: dict[str, Any] = {"healthy": good, "degenerate": bad, "separate": False, "gap": None}
+    if good is None or bad is None:
         return result
-    low, high = nearest if up else reversed(nearest)
-    result["separate"] = low < high
-    if not ratio:
-        result["gap"] = high - low
-    elif low > 0:
-        result["gap"] = high / low
-    return result
+    low, high = (good, bad) if up else (bad, good)
+    gap = (high / low if low > 0 else None) if ratio else high - low
+    return result | {"separate": low < high, "gap": gap}
 
 
 def _nearest(readings: Iterable[Reading], largest: bool) -> float | None:
@@ -167,7 +164,18 @@ def _margins(judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
 
 def draw(result: Result) -> Parts:
     """The extremes and ranges, (d)'s margins, and the firings of (c)."""
-    headings = ("", "threshold", "fires", "healthy", "degenerate", "gap", "passes", "fires at", "same verdicts", "fragile")
+    headings = (
+        "",
+        "threshold",
+        "fires",
+        "healthy",
+        "degenerate",
+        "gap",
+        "passes",
+        "fires at",
+        "same verdicts",
+        "fragile",
+    )
     rows = [_row(key, d) for key, d in result["diagnostics"].items()]
     split = f"{result['healthy']} of {result['networks']} networks are healthy by the record's own verdict."
     parts: list[str | Grid] = [Grid(headings, rows, "lrrrrrrrrr"), split]
@@ -184,12 +192,19 @@ def draw(result: Result) -> Parts:
 def _row(key: str, d: Result) -> list[str]:
     by_verdict, own, same = d["by_verdict"], d["by_reading"], d["same_verdicts"]
     ends = [figure(number(by_verdict[side])) for side in ("healthy", "degenerate")]
-    gap = figure(number(by_verdict["gap"])) if by_verdict["separate"] else "overlap" if by_verdict["gap"] else "–"
     low, high = number(same["low"]), number(same["high"])
     span = f"{figure(low) if low is not None else 'any'} to {figure(high) if high is not None else 'any'}"
     own_ends = [figure(number(own[side])) for side in ("healthy", "degenerate")]
     fired = f"{d['fired']} of {d['measured']}"
-    return [f"({key})", round_number(d["threshold"]), fired, *ends, gap, *own_ends, span, str(d["fragile"])]
+    return [f"({key})", round_number(d["threshold"]), fired, *ends, _gap(d), *own_ends, span, str(d["fragile"])]
+
+
+def _gap(d: Result) -> str:
+    """The gap by verdict, which the published record gives in five digits."""
+    gap = number(d["by_verdict"]["gap"])
+    if gap is None or not d["by_verdict"]["separate"]:
+        return "–" if gap is None else "overlap"
+    return figure(gap, 5) + ("×" if d["ratio"] else "")
 
 
 def _margin_rows(margins: Result) -> list[list[str]]:

@@ -1,0 +1,212 @@
+"""One training step of each method against backpropagation, as ratios in one run: python benchmarks/train.py [ROUNDS].
+
+Every contender trains the same ResMLP (d = 256, four blocks) on the same prepared batches of CIFAR-10's shape, with
+fused AdamW and one thread. They take turns, a few steps each, and each round gives one ratio; the median over
+rounds counts, so that a busy machine slows both sides of a ratio alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ratios import interleaved, ratio, write
+from walkback.experiments.assembly import assemble
+from walkback.experiments.config import RunConfig
+from walkback.experiments.train import train_epoch
+from walkback.zoo import BlockModel, DataSpec, build_model
+
+DATA, BATCH, STEPS = DataSpec((3, 32, 32), 10), 128, 8
+TARGETS = {"bp": 1.05, "dfa": 1.0, "dfa per_sample": 1.0}
+ZOO = {
+    "bp": ("bp", {}),
+    "fa": ("fa", {}),
+    "dfa": ("dfa", {}),
+    "dfa per_sample": ("dfa", {"credit_norm": "per_sample"}),
+    "state_bridge": ("state_bridge", {}),
+    "credit_bridge": ("credit_bridge", {}),
+    "ep": ("ep", {}),
+}
+Contender = Callable[[], object]
+
+
+class Prepared:
+    """The same few batches in every epoch, so that no time goes into making them."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.batches = [
+            (
+                torch.randn(BATCH, *DATA.input_shape, generator=generator),
+                torch.randint(DATA.classes, (BATCH,), generator=generator),
+            )
+            for _ in range(STEPS)
+        ]
+
+    def __len__(self) -> int:
+        return STEPS
+
+    def epoch(self, number: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return self.batches
+
+
+def by_hand(batches: Prepared) -> Contender:
+    """The loop that anyone would write."""
+    torch.manual_seed(0)
+    model = build_model("resmlp", DATA)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
+
+    def steps() -> None:
+        for inputs, targets in batches.batches:
+            loss = F.cross_entropy(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return steps
+
+
+def by_walkback(method: str, options: dict[str, object], batches: Prepared) -> Contender:
+    """The project's own loop."""
+    config = RunConfig(
+        method=method, architecture="resmlp", data="cifar10", seed=0, epochs=10_000, method_options=options
+    )
+    run = assemble(config, DATA)
+    return lambda: train_epoch(config, run, batches, 1)
+
+
+def by_biotorch(mode: str, batches: Prepared) -> Contender:
+    """The same network converted by biotorch, in a loop written by hand."""
+    from biotorch.module.biomodule import BioModule
+
+    torch.manual_seed(0)
+    plain = build_model("resmlp", DATA)
+    network = nn.Sequential(plain.stem, *plain.blocks, plain.head)
+    model = BioModule(network, mode=mode, output_dim=DATA.classes)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01, fused=True)
+
+    def steps() -> None:
+        for inputs, targets in batches.batches:
+            loss = F.cross_entropy(model(inputs, targets, F.cross_entropy), targets)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return steps
+
+
+def install_biotorch(folder: str) -> str:
+    """Make biotorch importable from a folder of its own; why it is not, where it is not."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, "biotorch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"could not be installed: {(done.stderr.strip().splitlines() or ['pip failed'])[-1]}"
+    sys.path.insert(0, folder)
+    return ""
+
+
+def with_biotorch(contenders: dict[str, Contender], batches: Prepared, folder: str) -> dict[str, str]:
+    """Add biotorch's contenders; what cannot run is told, and why."""
+    problem = install_biotorch(folder)
+    told = {}
+    for mode in ("fa", "dfa"):
+        name = f"biotorch {mode}"
+        try:
+            if problem:
+                raise RuntimeError(problem)
+            # Converting a network prints what it did, into the middle of our table.
+            with contextlib.redirect_stdout(io.StringIO()):
+                steps = by_biotorch(mode, batches)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                steps()
+            contenders[name] = steps
+            told |= {name: str(caught[0].message)} if caught else {}
+        except Exception as error:
+            told[name] = f"cannot run here: {type(error).__name__}: {error}"
+    return told
+
+
+def products(model: BlockModel, *, direct: bool, norm_gradients: bool = True) -> int:
+    """Multiplications in the matrix products of one sample's step, by counting.
+
+    A layer costs one product forward, one for its weight's gradient, and one for its input's where something
+    below needs it. With direct credit nothing below a module needs it; inside a block the first layer's input
+    gradient serves LayerNorm's scale and shift alone, which could be had from the weight's gradient.
+    """
+    stem, head = (_sizes(part) for part in (model.stem, model.head))
+    total = 2 * sum(stem) + (2 if direct and not norm_gradients else 3) * sum(head)
+    for block in model.blocks:
+        first, *rest = _sizes(block)
+        total += 3 * sum(rest) + (2 if direct and not norm_gradients else 3) * first
+    if direct:
+        total += sum(DATA.classes * shape[0] for shape in model.site_shapes)
+    return total
+
+
+def _sizes(module: nn.Module) -> list[int]:
+    return [layer.weight.numel() for layer in module.modules() if isinstance(layer, nn.Linear)]
+
+
+def row(seconds: dict[str, list[float]], name: str, reference: str) -> dict[str, object]:
+    milliseconds = 1000 * statistics.median(seconds[name]) / STEPS
+    about = {"name": name, "against": reference, "target": TARGETS.get(name), "milliseconds": milliseconds}
+    return about | ratio(seconds, name, reference)
+
+
+def show(rows: list[dict[str, object]]) -> None:
+    print(f"{'one step of':<18}{'against':<10}{'ratio':>7}   {'quartiles':<16}{'CPU ms':>8}   target")
+    for entry in rows:
+        target = f"≤ {entry['target']}" if entry["target"] else ""
+        print(
+            f"{entry['name']:<18}{entry['against']:<10}{entry['ratio']:>7.3f}   {entry['lower_quartile']:.3f} to "
+            f"{entry['upper_quartile']:.3f}  {entry['milliseconds']:>8.2f}   {target}"
+        )
+
+
+def counted_floors() -> dict[str, float]:
+    model = build_model("resmlp", DATA)
+    whole = products(model, direct=False)
+    return {
+        "dfa over bp, counting the products that the rule needs": products(model, direct=True, norm_gradients=False)
+        / whole,
+        "dfa over bp, with LayerNorm's gradients as autograd takes them": products(model, direct=True) / whole,
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    batches = Prepared()
+    contenders = {"by hand": by_hand(batches)}
+    contenders |= {name: by_walkback(method, options, batches) for name, (method, options) in ZOO.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        notes = with_biotorch(contenders, batches, folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seconds = interleaved(contenders, rounds)
+    rows = [row(seconds, "bp", "by hand")]
+    rows += [row(seconds, name, "bp") for name in contenders if name not in ("by hand", "bp")]
+    floors = counted_floors()
+    show(rows)
+    for name, words in ({f"floor of {name}": f"{floor:.3f}" for name, floor in floors.items()} | notes).items():
+        print(f"{name}: {words}")
+    print(f"written to {write('bench_train', {'rows': rows, 'floors': floors, 'notes': notes})}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""`walkback check-zoo`: short runs of every recipe, beside what the first sketches of them showed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walkback.cli.audit import ResultsOption
+from walkback.cli.output import folder_for, output
+from walkback.cli.train import RunsOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("check-zoo", epilog="Exit status: 0 checked, whatever came out; 2 an error or a failed run.")(check_zoo)
+
+
+def check_zoo(
+    untrained: Annotated[bool, typer.Option("--no-train", help="Compare what is finished; train nothing.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes that train at once.")] = 2,
+    runs: RunsOption = None,
+    results: ResultsOption = Path("results"),
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the page is written.")] = Path("docs/studies"),
+) -> int:
+    """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their first sketches."""
+    import json
+
+    from walkback.cli.grid_training import train_under_display
+    from walkback.experiments.store import RunStore
+    from walkback.experiments.studies.zoo_check import RECIPES, check, page
+    from walkback.protocol.schema import write_whole
+    from walkback.protocol.verdict import EXIT_ERROR
+
+    store = RunStore(runs, results / "runs")
+    configs = [config for recipe in RECIPES for config in recipe.configs()]
+    errors = {} if untrained else train_under_display(configs, store, workers)
+    result = check(store)
+    write_whole(folder_for(results) / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    drawn = page(result)
+    write_whole(folder_for(docs) / "zoo_check.md", drawn.markdown())
+    for block in drawn.blocks():
+        output().print(block)
+    return EXIT_ERROR if errors else 0

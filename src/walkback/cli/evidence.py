@@ -1,0 +1,43 @@
+"""`walkback evidence`: the published claims, decided from the results on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walkback.cli.audit import ResultsOption
+from walkback.cli.output import output
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("evidence", epilog="Exit status: 0 whatever was reproduced; 2 an error.")(evidence)
+
+
+def evidence(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the claims to this file.")] = None,
+    page: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE", help="Write the page, such as docs/EVIDENCE.md.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+    notes: Annotated[
+        Path, typer.Option(metavar="DIR", help="Notes on claims, ID.md each, that the page takes in.")
+    ] = Path("docs/evidence_notes"),
+) -> int:
+    """Print each published claim, what was measured here, and whether it was reproduced."""
+    import json
+
+    from walkback.evidence.results import Results
+    from walkback.evidence.table import as_json, decide, markdown, short_page
+    from walkback.protocol.schema import write_whole
+
+    decided = decide(Results(results))
+    for block in short_page(decided).blocks():
+        output().print(block)
+    if json_file is not None:
+        write_whole(json_file, json.dumps(as_json(decided, results), indent=1, ensure_ascii=False) + "\n")
+    if page is not None:
+        write_whole(page, markdown(decided, notes))
+    return 0

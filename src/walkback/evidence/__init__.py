@@ -1,0 +1,1 @@
+"""Published claims, and what the results on record say of each."""

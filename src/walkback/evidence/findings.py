@@ -1,0 +1,156 @@
+"""New findings, held to the same table: first seen in a sketch, to be confirmed or refuted here."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from walkback.errors import RecordError
+from walkback.evidence import network_claims, time_claims
+from walkback.evidence.claim import Claim, Outcome, Status, by_cases
+from walkback.evidence.reading import FAILING, PRESET, RECORD, all_fire, count, fires, last, mean, passes, span
+from walkback.evidence.results import NotOnRecordError, Results
+from walkback.protocol.records import DiagnosticReport
+
+RELIABLE = 0.99
+FORMULA_TOLERANCE, FORMULA_SHARE = 0.05, 0.9
+SMALL_SHARE = 0.01
+RECORDED = "recorded_resmlp_d256"
+NO_NORM = "resmlp_d256_no_terminal_norm"
+NO_NORM_COMMAND = (
+    f"walkback audit --arch resmlp --data cifar10 --methods bp dfa --set arch.terminal_norm=false --name {NO_NORM}"
+)
+RECORDED_COMMAND = "walkback study sensitivity tests/golden/resmlp_d256_audit_3seed.json"
+
+
+def _by_scale(results: Results) -> Outcome:
+    healthy = [s for r in results.reports(RECORD, "bp") if (s := last(r.scale_free_gradients)) is not None]
+    fired = [r for r in results.reports(RECORD, *FAILING) if fires(r, "b")]
+    if not fired or not healthy:
+        return Outcome(Status.NOT_REPRODUCED, "(b) fires on none of DFA, State Bridge and Credit Bridge")
+    exact = [min(r.reference_fidelity or (0.0,)) for r in fired]
+    sizes = [last(r.scale_free_gradients) or 0.0 for r in fired]
+    agree = [f >= RELIABLE and s >= min(healthy) for f, s in zip(exact, sizes, strict=True)]
+    words = f"fidelity {span(exact)}, scale-free gradient {span(sizes)} against {span(healthy)} for BP"
+    return Outcome(by_cases(agree), f"{count(agree, 'networks on which (b) fires')}; {words}")
+
+
+def _batch_size(results: Results) -> Outcome:
+    reports = [r for r in results.reports(RECORD) if r.drift_shares and r.cross_batch_stability is not None]
+    close = [abs(_predicted(r) - (r.cross_batch_stability or 0.0)) <= FORMULA_TOLERANCE for r in reports]
+    recorded = results.study("sensitivity", RECORDED)["drift"]
+    small = [row["drift_share"] < SMALL_SHARE for row in recorded]
+    agree = [mean(close) >= FORMULA_SHARE, mean(small) > 0.5]
+    words = f"c(128) from ρ is within {FORMULA_TOLERANCE:g} of (c) on {count(close, 'networks')}"
+    return Outcome(by_cases(agree), f"{words}; ρ is under 1 % on {count(small, 'published firings')}")
+
+
+def _predicted(report: DiagnosticReport) -> float:
+    """c(128) = nρ / (nρ + 1 − ρ) at the site that (c) is judged at."""
+    assert report.drift_shares is not None
+    share = report.drift_shares[report.stability_layer or 0]
+    return 128 * share / (128 * share + 1 - share)
+
+
+def _near_perfect(results: Results) -> Outcome:
+    reports = results.reports(RECORD, "credit_bridge")
+    deep = [r.alignment.deep if r.alignment and r.alignment.deep is not None else float("nan") for r in reports]
+    agree = [all_fire(r, "ab") and gamma >= 0.9 for r, gamma in zip(reports, deep, strict=True)]
+    broken = [all_fire(r, "ab") for r in reports]
+    words = f"(a) and (b) fire on {count(broken, 'seeds')}; deep cosine {span(deep)}"
+    return Outcome(by_cases(agree, [gamma >= 0.98 for gamma in deep]), words)
+
+
+def _without_norm(results: Results) -> Outcome:
+    label = "dfa_textbook"
+    grown = {r.seed: fires(r, "a") for r in results.reports(RECORD, label)}
+    reports = results.reports(NO_NORM, label)
+    agree = [grown.get(r.seed, False) and passes(r, "a") for r in reports]
+    words = f"with the norm (a) fires on {count(list(grown.values()), 'seeds')}"
+    return Outcome(by_cases(agree), f"{words}; without, growth {span(r.max_per_block_growth for r in reports)}")
+
+
+def _own_baseline(results: Results) -> Outcome:
+    agree, words = [], []
+    for label in ("ep", "bp"):
+        reports = results.reports(RECORD, label)
+        clear = [passes(report, "d") for report in reports]
+        agree.append(all(clear))
+        margins = span(report.reading("d").figure for report in reports)
+        words.append(f"{label} clears (d) on {count(clear, 'seeds')}, margin in points {margins}")
+    return Outcome(by_cases(agree), "; ".join(words))
+
+
+def _awaited(results: Results, file: str) -> Outcome:
+    """A finding whose study has no rule yet: not run, and never decided by accident."""
+    if results.has(file):
+        raise RecordError(f"{file} is on record, but evidence has no rule for it yet. Write the rule first.")
+    raise NotOnRecordError(f"{file} is not on record")
+
+
+FINDINGS = (
+    Claim(
+        "N01",
+        "where (b) fires on the published failures, the fp32 gradient is numerically exact (fidelity ≈ 1) and the "
+        "scale-free gradient is not smaller than a healthy network's: (b) is a reading of scale through the terminal "
+        "norm",
+        "–",
+        "On every network of DFA, State Bridge and Credit Bridge on which (b) fires, the fidelity is 0.99 or more at "
+        "every site, and the scale-free gradient at the deepest site is no smaller than the smallest of BP.",
+        PRESET,
+        _by_scale,
+    ),
+    Claim(
+        "N02",
+        "(c) is set by the batch size: c(n) = nρ/(nρ+1−ρ); most published firings are a drift share under 1 %",
+        "–",
+        "c(128) from the measured ρ is within 0.05 of (c) on 90 % of the audit's networks; and of the published "
+        "firings more than half imply a ρ under 1 %. Partly: one of the two.",
+        f"{PRESET}; {RECORDED_COMMAND}",
+        _batch_size,
+    ),
+    time_claims.FINDING,
+    Claim(
+        "N04",
+        "Credit Bridge: credit with cosine .98 or more to the true gradient on a network where (a) and (b) fire: Γ can "
+        "be near-perfect on a broken network",
+        "–",
+        "On every seed of Credit Bridge (a) and (b) fire, and the deep cosine is 0.98 or more. Partly: 0.9 or more on "
+        "some seed.",
+        PRESET,
+        _near_perfect,
+    ),
+    Claim(
+        "N05",
+        "removing the terminal LayerNorm removes the explosion in DFA",
+        "–",
+        "On every seed (a) fires on textbook DFA with the terminal norm and passes without it.",
+        f"{PRESET}; {NO_NORM_COMMAND}",
+        _without_norm,
+    ),
+    Claim(
+        "N06",
+        "held to its own matched frozen baseline, does EP (and BP) clear (d)? the published record never asked",
+        "–",
+        "Reproduced: both clear (d) on every seed. Partly: one of them. Not reproduced: neither.",
+        PRESET,
+        _own_baseline,
+    ),
+    Claim(
+        "N07",
+        "three functional tests of depth agree or disagree with (d)",
+        "–",
+        "Not written yet: it belongs to the triangulation.",
+        PRESET,
+        partial(_awaited, file=f"triangulation_{RECORD}.json"),
+    ),
+    network_claims.FINDING,
+    Claim(
+        "N09",
+        "false positives: how often each diagnostic fires on healthy BP networks, and which of the extra figures tells "
+        "those firings from failures",
+        "–",
+        "Not written yet: it belongs to the study of false positives.",
+        PRESET,
+        partial(_awaited, file="false_positives.json"),
+    ),
+)

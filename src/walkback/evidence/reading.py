@@ -1,0 +1,65 @@
+"""What deciders ask of reports, and how they word what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from walkback.present.numbers import figure
+from walkback.protocol.records import DiagnosticReport, State
+
+RECORD, LONG = "resmlp_d256", "resmlp_d256_100ep"
+PUBLISHED_METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
+FAILING = ("dfa", "state_bridge", "credit_bridge")
+PRESET = "walkback audit --preset resmlp_d256"
+
+
+def fires(report: DiagnosticReport, letter: str) -> bool:
+    """Whether a diagnostic fires."""
+    return report.reading(letter).state is State.FIRE
+
+
+def passes(report: DiagnosticReport, letters: str) -> bool:
+    """Whether every one of these diagnostics was measured and passes."""
+    return all(report.reading(letter).state is State.PASS for letter in letters)
+
+
+def all_fire(report: DiagnosticReport, letters: str) -> bool:
+    """Whether every one of these diagnostics fires."""
+    return all(fires(report, letter) for letter in letters)
+
+
+def last(figures: Sequence[float] | None) -> float | None:
+    """The figure at the deepest site."""
+    return figures[-1] if figures else None
+
+
+def accuracy(report: DiagnosticReport) -> float:
+    """The headline accuracy; NaN where there is none."""
+    return float("nan") if report.headline_acc is None else report.headline_acc
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; NaN of nothing."""
+    known = list(values)
+    return sum(known) / len(known) if known else float("nan")
+
+
+def span(values: Iterable[float | None]) -> str:
+    """`0.297 to 0.311`, or the one figure where they are the same."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    low, high = figure(min(known)), figure(max(known))
+    return low if low == high else f"{low} to {high}"
+
+
+def count(agree: Sequence[bool], what: str) -> str:
+    """`2 of 3 seeds`."""
+    return f"{sum(agree)} of {len(agree)} {what}"
+
+
+def fired_letters(reports: Iterable[DiagnosticReport]) -> str:
+    """Which diagnostics fire on how many of the reports: `(a) 3, (b) 3, (d) 2`."""
+    found = list(reports)
+    counts = {letter: sum(fires(report, letter) for report in found) for letter in "abcd"}
+    return ", ".join(f"({letter}) {number}" for letter, number in counts.items() if number) or "none"

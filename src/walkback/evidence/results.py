@@ -1,0 +1,89 @@
+"""The folder of results, as evidence reads it: audits and studies by name, and which of them were read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import InputError, RecordError
+from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.schema import read_json
+
+
+class NotOnRecordError(Exception):
+    """A result that a claim needs is not there; the claim was not run."""
+
+
+class Results:
+    """A folder of results; a `reader` remembers what was read through it."""
+
+    def __init__(self, folder: str | Path, cache: dict[str, Any] | None = None) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise InputError(f"there is no folder {self.folder}. Give the one that holds the results with --results.")
+        self.sources: list[str] = []
+        self._cache: dict[str, Any] = {} if cache is None else cache
+
+    def reader(self) -> Results:
+        """The same results with a list of sources of its own."""
+        return Results(self.folder, self._cache)
+
+    def has(self, file: str) -> bool:
+        """Whether a file is there."""
+        return (self.folder / file).exists()
+
+    def read(self, file: str) -> dict[str, Any]:
+        """The JSON object in a file; one that is not there raises `NotOnRecordError`."""
+        if not self.has(file):
+            raise NotOnRecordError(f"{file} is not on record")
+        if file not in self._cache:
+            data = read_json(self.folder / file)
+            if not isinstance(data, dict):
+                raise RecordError(f"{self.folder / file} holds {type(data).__name__}, expected an object.")
+            self._cache[file] = _revived(data)
+        if file not in self.sources:
+            self.sources.append(file)
+        found: dict[str, Any] = self._cache[file]
+        return found
+
+    def reports(self, audit: str, *labels: str) -> list[DiagnosticReport]:
+        """The reports of an audit, of these methods if any are named; a method without a report is not on record."""
+        file = f"audit_{audit}.json"
+        entries = self._entries(file, "reports")
+        found = [DiagnosticReport.from_dict(entry, str(self.folder / file)) for entry in entries]
+        missing = set(labels) - {report.method_name for report in found}
+        if missing:
+            raise NotOnRecordError(f"{file} has no finished run of {', '.join(sorted(missing))}")
+        return [report for report in found if not labels or report.method_name in labels]
+
+    def study(self, study: str, audit: str) -> dict[str, Any]:
+        """The answer of a study for an audit."""
+        return self.read(f"{study}_{audit}.json")
+
+    def runs(self, study: str, audit: str, *labels: str) -> list[dict[str, Any]]:
+        """The entries of a study that has one for each run, of these methods."""
+        file = f"{study}_{audit}.json"
+        found = [run for run in self._entries(file, "runs") if run["label"] in labels]
+        missing = set(labels) - {run["label"] for run in found}
+        if missing:
+            raise NotOnRecordError(f"{file} has no run of {', '.join(sorted(missing))}")
+        return found
+
+    def _entries(self, file: str, name: str) -> list[dict[str, Any]]:
+        data = self.read(file)
+        entries = data.get(name)
+        if not isinstance(entries, list):
+            raise RecordError(f"{self.folder / file} has no list of {name}. Make it again with walkback.")
+        return entries
+
+
+NON_FINITE = {"NaN", "Infinity", "-Infinity"}
+
+
+def _revived(value: Any) -> Any:
+    """Numbers again where JSON had to hold words for them."""
+    if isinstance(value, str):
+        return float(value) if value in NON_FINITE else value
+    if isinstance(value, dict):
+        return {key: _revived(entry) for key, entry in value.items()}
+    return [_revived(entry) for entry in value] if isinstance(value, list) else value

@@ -1,0 +1,190 @@
+"""Does the zoo behave as its recipes say? Short CIFAR-10 runs, each beside what the first sketch of it showed.
+
+The sketches were other code, mostly one seed: they say what to expect and are no results of this project. A row
+says `same order` where every figure that a sketch gave is met within a factor that is stated, or differs and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from walkback.experiments.config import RunConfig
+from walkback.experiments.stamp import stamp
+from walkback.experiments.store import RunStore
+from walkback.present.page import Grid, Page
+from walkback.protocol.records import Measurements
+from walkback.protocol.wording import figure
+
+ACCURACY_TOLERANCE = 0.05
+"""How far an accuracy may lie from the sketch's and still be called the same."""
+FACTOR = 10.0
+"""How many times larger or smaller a norm, a growth or a gradient may be and still be of the same order."""
+COSINE_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run and what the sketch of it showed; a range is (low, high)."""
+
+    name: str
+    settings: Mapping[str, Any]
+    accuracy: tuple[float, float]
+    growth: tuple[float, float] | None = None
+    gradient: tuple[float, float] | None = None
+    stream: tuple[float, float] | None = None
+    """‖h_L‖."""
+    deep_cosine: tuple[float, float] | None = None
+    fires: str | None = None
+    """The letters among a and b that fired in the sketch; None where it does not say."""
+    seeds: tuple[int, ...] = (42,)
+
+    def configs(self) -> list[RunConfig]:
+        """The runs of this recipe, one per seed."""
+        common = {"architecture": "resmlp", "data": "cifar10"}
+        return [RunConfig(**common, **self.settings, seed=seed) for seed in self.seeds]
+
+
+PER_SAMPLE = {"credit_norm": "per_sample"}
+FAST = {"learning_rate": 3e-3, "schedule": "constant", "optimizer": "adam", "weight_decay": 0.0}
+
+RECIPES: Sequence[Recipe] = (
+    Recipe("BP, cosine, 6 epochs", {"method": "bp", "epochs": 6}, (0.515, 0.515), fires=""),
+    Recipe(
+        "BP, constant rate, 30 epochs", {"method": "bp", "epochs": 30, "schedule": "constant"}, (0.579, 0.579),
+        growth=(1.05, 1.05), gradient=(2.2e-4, 2.2e-4), stream=(270, 290), fires="",
+    ),
+    Recipe(
+        "FA, 8 epochs", {"method": "fa", "epochs": 8}, (0.455, 0.455), growth=(1.09, 1.09), deep_cosine=(0.33, 0.41),
+        fires="",
+    ),
+    Recipe(
+        "DFA per sample, constant rate, 12 epochs",
+        {"method": "dfa", "method_options": PER_SAMPLE, "epochs": 12, "schedule": "constant"}, (0.27, 0.30),
+        growth=(1100, 1100), gradient=(8e-9, 8e-9), stream=(4.2e7, 4.2e7), fires="ab",
+    ),
+    Recipe(
+        "DFA textbook, Adam 3e-3, 8 epochs", {"method": "dfa", "epochs": 8, **FAST}, (0.29, 0.33), fires="ab",
+        seeds=(42, 123, 456),
+    ),
+    Recipe(
+        "DFA, blocks frozen, Adam 3e-3, 8 epochs", {"method": "dfa", "epochs": 8, "freezing": "blocks", **FAST},
+        (0.341, 0.345), fires="",
+    ),
+    Recipe(
+        "DFA, blocks frozen, 8 epochs", {"method": "dfa", "epochs": 8, "freezing": "blocks"}, (0.356, 0.356), fires="",
+    ),
+    Recipe(
+        "DFA + penalty 0.01, 8 epochs", {"method": "dfa", "epochs": 8, "method_options": {"penalty": 0.01}},
+        (0.362, 0.362), growth=(1.0, 1.0), deep_cosine=(0.145, 0.145), fires="",
+    ),
+    Recipe(
+        "State Bridge, constant rate, 3 epochs", {"method": "state_bridge", "epochs": 3, "schedule": "constant"},
+        (0.155, 0.172), growth=(230, 660), fires="ab", seeds=(42, 123, 456),
+    ),
+    Recipe(
+        "Credit Bridge, constant rate, 8 epochs", {"method": "credit_bridge", "epochs": 8, "schedule": "constant"},
+        (0.24, 0.24), gradient=(1.9e-7, 1.9e-7), deep_cosine=(0.91, 0.99), fires="a",
+    ),
+    Recipe(
+        "Credit Bridge textbook, 3e-3, 6 epochs",
+        {
+            "method": "credit_bridge", "epochs": 6, "schedule": "constant", "learning_rate": 3e-3,
+            "method_options": {"credit_norm": "none"},
+        },
+        (0.307, 0.307), deep_cosine=(0.98, 0.997), fires="ab",
+    ),
+    Recipe("EP, cosine, 6 epochs", {"method": "ep", "epochs": 6}, (0.509, 0.509), fires=""),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One recipe and one seed: what was measured, and how it compares."""
+
+    recipe: str
+    seed: int
+    run_id: str
+    command: str
+    measured: dict[str, float | str | None] = field(default_factory=dict)
+    """Empty where the run is not finished."""
+    differs: tuple[str, ...] = ()
+
+
+def compare(recipe: Recipe, config: RunConfig, result: Mapping[str, Any] | None) -> Row:
+    """A finished run beside its sketch; None where it is not trained yet."""
+    row = {"recipe": recipe.name, "seed": config.seed, "run_id": config.run_id, "command": config.command}
+    if result is None:
+        return Row(**row)  # type: ignore[arg-type]
+    measured = _figures(result)
+    checks: list[tuple[str, tuple[float, float] | None, Callable[..., bool]]] = [
+        ("accuracy", recipe.accuracy, _within(ACCURACY_TOLERANCE)),
+        ("growth", recipe.growth, _within_factor),
+        ("gradient", recipe.gradient, _within_factor),
+        ("stream", recipe.stream, _within_factor),
+        ("deep_cosine", recipe.deep_cosine, _within(COSINE_TOLERANCE)),
+    ]
+    differs = [name for name, seen, same in checks if seen is not None and not same(measured[name], *seen)]
+    if recipe.fires is not None and measured["fires"] != recipe.fires:
+        differs.append(f"fires ({measured['fires'] or 'nothing'}, not {recipe.fires or 'nothing'})")
+    return Row(**row, measured=measured, differs=tuple(differs))  # type: ignore[arg-type]
+
+
+def _figures(result: Mapping[str, Any]) -> dict[str, Any]:
+    report = result["report"]
+    fired = {letter for entry in result["trace"] for letter in entry.get("fired", ())}
+    alignment = report["alignment"] or {}
+    return {
+        "accuracy": result["accuracy"],
+        "growth": Measurements(residual_norms=report["residual_norms"]).max_per_block_growth,
+        "gradient": report["bp_grad_norms"][-1],
+        "stream": report["residual_norms"][-1],
+        "deep_cosine": alignment.get("deep"),
+        "fires": "".join(letter for letter in "ab" if letter in fired),
+    }
+
+
+def _within(tolerance: float) -> Callable[[float | None, float, float], bool]:
+    def same(value: float | None, low: float, high: float) -> bool:
+        return value is not None and low - tolerance <= value <= high + tolerance
+
+    return same
+
+
+def _within_factor(value: float | None, low: float, high: float) -> bool:
+    return value is not None and low / FACTOR <= value <= high * FACTOR
+
+
+def check(store: RunStore) -> dict[str, Any]:
+    """Every recipe beside its sketch, from the finished runs of a store."""
+    rows = []
+    for recipe in RECIPES:
+        for config in recipe.configs():
+            stored = store.run(config)
+            rows.append(compare(recipe, config, stored.result() if stored.finished else None))
+    tolerances = {"accuracy": ACCURACY_TOLERANCE, "factor": FACTOR, "cosine": COSINE_TOLERANCE}
+    return {"command": "walkback check-zoo", "tolerances": tolerances, "rows": [asdict(row) for row in rows], **stamp()}
+
+
+def page(result: Mapping[str, Any]) -> Page:
+    """The table, from its JSON alone."""
+    within = result["tolerances"]
+    rule = (
+        f"A figure counts as the same where an accuracy is within {within['accuracy']:g} of the sketch's range, a "
+        f"norm, growth or gradient within a factor of {within['factor']:g}, a cosine within {within['cosine']:g}, and "
+        "(a) and (b) fire at some epoch where they did in the sketch. Deep Γ is the mean cosine over "
+        "the sites past the first, at the end."
+    )
+    headings = ["run", "seed", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "deep Γ", "(a), (b) fired", "against the sketch"]
+    table = Grid(headings, [_cells(row) for row in result["rows"]], "lrrrrrrll")
+    return Page("The recipes of the zoo, checked", [__doc__.partition("\n\n")[2].strip(), rule, table])
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    head, m = [row["recipe"], str(row["seed"])], row["measured"]
+    if not m:
+        return [*head, "not trained yet", *[""] * 6]
+    numbers = [figure(m[name]) for name in ("growth", "stream", "gradient", "deep_cosine")]
+    verdict = "differs: " + ", ".join(row["differs"]) if row["differs"] else "same order"
+    return [*head, f"{100 * m['accuracy']:.2f} %", *numbers, m["fires"] or "none", verdict]

@@ -1,0 +1,35 @@
+"""One measurement as named scalars, as experiment trackers take them."""
+
+from __future__ import annotations
+
+from walkback.registry import DIAGNOSTICS
+from walkback.watch.event_files import ACCURACY, DRIFT, EPOCH, ERROR, GRADIENT, HIDDEN, PREFIX
+from walkback.watch.trace import TraceLine
+
+
+def scalars(line: TraceLine) -> dict[str, float]:
+    """The norms at every site, the figures of the diagnostics, and 1 for each that fired."""
+    measured = line.measurements()
+    found: dict[str, float | None] = {
+        ACCURACY: line.accuracy,
+        DRIFT: measured.cross_batch_stability,
+        ERROR: line.error_size,
+        EPOCH: line.epoch,
+        f"{PREFIX}max_per_block_growth": measured.max_per_block_growth,
+        f"{PREFIX}deep_alignment": line.deep_alignment,
+        f"{PREFIX}monitor_overhead": line.overhead,
+    }
+    for tag, norms in ((HIDDEN, line.residual_norms), (GRADIENT, line.bp_grad_norms)):
+        found |= {f"{tag}{site}": norm for site, norm in enumerate(norms or ())}
+    for name in DIAGNOSTICS:
+        letter = DIAGNOSTICS.load(name).letter
+        found[f"{PREFIX}fired/{letter}"] = float(letter in line.fired)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def verdict_text(line: TraceLine) -> str:
+    """What the measurement came to, in words."""
+    if line.unmeasured:
+        return f"{line.at}: not measured: {line.unmeasured}"
+    fired = ", ".join(f"({letter})" for letter in line.fired) or "nothing"
+    return f"{line.at}: {fired} fired" + (f"; stop: {line.reason}" if line.reason else "")

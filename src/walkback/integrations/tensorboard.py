@@ -1,0 +1,40 @@
+"""TensorBoard: every measurement of a monitor as scalars per site, and the verdict as text.
+
+    Monitor(model, batches, logs=[TensorBoardLog("runs/dfa")])
+
+Needs `pip install 'walkback[tensorboard]'`. `walkback replay` reads the event files back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from walkback.integrations.scalars import scalars, verdict_text
+from walkback.watch.event_files import PREFIX
+from walkback.watch.optional import optional
+from walkback.watch.policy import Decision
+from walkback.watch.trace import TraceLine
+
+
+class TensorBoardLog:
+    """A log for `Monitor(logs=[...])`."""
+
+    def __init__(self, writer: str | Path | Any) -> None:
+        """`writer` is a folder, or a SummaryWriter that is open already."""
+        if isinstance(writer, str | Path):
+            optional("tensorboard", "tensorboard")
+            writer = optional("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(writer))
+        self.writer = writer
+
+    def __call__(self, line: TraceLine, decision: Decision) -> None:
+        """Write one measurement, at its step or, where there is none, its epoch."""
+        step = line.step if line.step is not None else int(line.epoch or 0)
+        for name, value in scalars(line).items():
+            self.writer.add_scalar(name, value, step)
+        self.writer.add_text(f"{PREFIX}verdict", verdict_text(line), step)
+        self.writer.flush()
+
+    def close(self) -> None:
+        """Close the writer."""
+        self.writer.close()

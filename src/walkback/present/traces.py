@@ -1,0 +1,156 @@
+"""Traces of runs on a terminal: one row per run, its course as sparklines, and when each diagnostic fired."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from walkback.present.numbers import ABSENT, figure, percent
+from walkback.present.plain import middle_out
+from walkback.present.sparkline import sparkline
+from walkback.present.text_tables import ruled_table
+from walkback.protocol.records import DiagnosticReport, State
+
+if TYPE_CHECKING:
+    from walkback.watch.summary import CourseSummary, Moment
+
+NAME_WIDTH = 36
+_SPARKS = {"wide": 20, "narrow": 10}
+_WIDE = 140
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One run to show."""
+
+    name: str
+    moments: Sequence[Moment]
+    course: CourseSummary
+
+    def series(self, figure_name: str) -> list[float | None]:
+        """One figure at every moment: `stream`, `gradient`, `growth`, `stability` or `accuracy`."""
+        return [_FIGURES[figure_name](moment.report) for moment in self.moments]
+
+
+def _last(values: Sequence[float] | None) -> float | None:
+    return values[-1] if values else None
+
+
+def _known_last(report: DiagnosticReport, letter: str) -> float | None:
+    """The norm at the deepest site that a partial record holds."""
+    sites = [name for name in report.extra if name.startswith(f"{letter}_")]
+    value = report.extra[max(sites)] if sites else None
+    return value if isinstance(value, float) else None
+
+
+_FIGURES: dict[str, Callable[[DiagnosticReport], float | None]] = {
+    "stream": lambda r: _last(r.residual_norms) or _known_last(r, "h"),
+    "gradient": lambda r: _last(r.bp_grad_norms) or _known_last(r, "g"),
+    "growth": lambda r: r.max_per_block_growth,
+    "stability": lambda r: r.cross_batch_stability,
+    "accuracy": lambda r: r.headline_acc,
+}
+
+
+def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:
+    """The table that `walkback watch` shows."""
+    sparks = _SPARKS["wide" if width >= _WIDE else "narrow"]
+    table = ruled_table()
+    table.add_column("run", no_wrap=True, overflow="ellipsis", min_width=8)
+    table.add_column("at", no_wrap=True)
+    for heading in ("‖h_L‖", "‖g_L‖", "acc"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("fired", overflow="fold", min_width=8)
+    for trace in traces:
+        columns: tuple[tuple[str, Callable[[float], str]], ...] = (
+            ("stream", figure), ("gradient", figure), ("accuracy", percent),
+        )  # fmt: skip
+        cells = [_sparks_and_last(trace.series(name), sparks, write) for name, write in columns]
+        at = str(trace.course.last)
+        table.add_row(Text(middle_out(trace.name, NAME_WIDTH)), at, *cells, firings(trace.course))
+    return table
+
+
+def _sparks_and_last(values: Sequence[float | None], most: int, write: Callable[[float], str]) -> Text:
+    shown = thinned(values, most)
+    if write is percent:
+        # The sparkline is logarithmic, and a score is read on a linear scale.
+        shown = [None if value is None else 10 ** (4 * value) for value in shown]
+    last = next((v for v in reversed(values) if v is not None), None)
+    return Text(f"{sparkline(shown)} {write(last)}" if last is not None else ABSENT)
+
+
+def thinned(values: Sequence[float | None], most: int) -> list[float | None]:
+    """At most so many of the values, evenly spread, the last among them."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+
+
+def firings(course: CourseSummary) -> Text:
+    """`epoch 3 (a) (b)`, in red where the run would have been stopped."""
+    together: dict[str, list[str]] = {}
+    for letter, at in sorted(course.first_fired.items()):
+        together.setdefault(str(at), []).append(f"({letter})")
+    parts = [f"{at} {' '.join(letters)}" for at, letters in together.items()]
+    return Text("; ".join(parts) or ABSENT, style="red" if course.stop is not None else "")
+
+
+def course_blocks(traces: Sequence[tuple[str, CourseSummary]]) -> Iterator[RenderableType]:
+    """What each run's course came to, in sentences."""
+    for name, course in traces:
+        yield Text(name, style="bold")
+        yield Padding(Text(course_sentence(course)), (0, 0, 0, 4))
+
+
+def course_sentence(course: CourseSummary) -> str:
+    """First firings, where the run would have been stopped, what that saves and what it costs."""
+    fired = ", ".join(f"({letter}) at {at}" for letter, at in sorted(course.first_fired.items()))
+    count = f"{course.measured} measurement{'' if course.measured == 1 else 's'} up to {course.last}."
+    fired = f" First fired: {fired}." if fired else " Nothing fired."
+    if course.stop is None:
+        return f"{count}{fired} The monitor would not have stopped it."
+    return f"{count}{fired} The monitor would have stopped it: {course.stop_reason}{_saving(course)}."
+
+
+def partial_blocks(reports: Sequence[tuple[str, DiagnosticReport]]) -> Iterator[RenderableType]:
+    """What records that lack sites do and do not prove."""
+    for name, report in reports:
+        sentences = [f"({r.letter}) {_WORDS[r.state]}: {r.sentence}" for r in report.readings if r.letter in "ab"]
+        if any(re.fullmatch(r"[hg]_\d+", key) for key in report.extra):
+            yield Text(f"{name}, from some sites only", style="bold")
+            yield from (Padding(Text(sentence), (0, 0, 0, 4)) for sentence in sentences)
+
+
+_WORDS = {
+    State.PASS: "passes",
+    State.FIRE: "fires",
+    State.NOT_MEASURED: "not measured",
+    State.UNDECIDED: "undecided",
+}
+
+
+def _saving(course: CourseSummary) -> str:
+    parts = []
+    if course.saved_share is not None:
+        parts.append(f"saves {100 * course.saved_share:.0f} % of the run")
+    if course.saved_seconds:
+        parts[-1:] = [f"{parts[-1] if parts else 'saves'} ({_duration(course.saved_seconds)})"]
+    if course.accuracy_at_stop is not None and course.best_accuracy_after is not None:
+        parts.append(
+            f"accuracy {percent(course.accuracy_at_stop)} there, {percent(course.best_accuracy_after)} at best later"
+        )
+    return "; " + "; ".join(parts) if parts else ""
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"

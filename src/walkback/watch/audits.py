@@ -1,0 +1,109 @@
+"""Networks recorded at one moment: walkback's own reports, and audits that other programs wrote as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import InputError, RecordError
+from walkback.protocol.records import DiagnosticReport, Measurements
+
+ABOUT = ("method_name", "notes", "seed", "warnings", "provenance")
+
+Network = tuple[str, dict[str, Any], Measurements]
+
+
+def networks(data: Any, path: Path) -> Iterator[Network]:
+    """(name, what the record says about the network, its measurements) for each network in a file."""
+    for fits, read in _FORMATS:
+        if fits(data):
+            count = 0
+            for network in read(data, path):
+                yield network
+                count += 1
+            if count == 0:
+                raise RecordError(f"{path} holds no networks; expected at least one report.")
+            return
+    raise RecordError(
+        f"{path} is JSON, but no record that replay knows. Expected a walkback report, an audit with 'reports', or a "
+        "list of rows with 'h_norms' and 'g_norms'."
+    )
+
+
+def _is_report(data: Any) -> bool:
+    return isinstance(data, dict) and "schema_version" in data and "readings" in data
+
+
+def _is_audit(data: Any) -> bool:
+    return isinstance(data, dict) and isinstance(data.get("reports"), dict | list)
+
+
+def _is_rows(data: Any) -> bool:
+    return isinstance(data, list) and all(isinstance(row, dict) and "h_norms" in row for row in data)
+
+
+def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
+    report = DiagnosticReport.from_dict(data, str(path))
+    name = _name(report.method_name, report.seed) or path.stem
+    about = {key: getattr(report, key) for key in (*ABOUT, "verdict")}
+    yield name, about, report.measurements
+
+
+def _audit(data: dict[str, Any], path: Path) -> Iterator[Network]:
+    reports = data["reports"]
+    named = reports.items() if isinstance(reports, dict) else ((None, entry) for entry in reports)
+    for number, (key, entry) in enumerate(named):
+        if _is_report(entry):
+            for name, about, measured in _own_report(entry, path):
+                yield key or name, about, measured
+        else:
+            about, measured = _published(entry, f"{path}, report {key or number}")
+            yield (
+                key or _name(about.get("method_name", ""), about.get("seed")) or str(number),
+                about,
+                measured,
+            )
+
+
+_PUBLISHED_FIELDS = (
+    "residual_norms", "bp_grad_norms", "stability_layer", "cross_batch_stability", "headline_acc",
+    "frozen_baseline_acc",
+)  # fmt: skip
+
+
+def _published(entry: Any, where: str) -> tuple[dict[str, Any], Measurements]:
+    """A report of the published audit: the same names, without a schema version."""
+    if not isinstance(entry, dict) or not any(field in entry for field in _PUBLISHED_FIELDS):
+        raise RecordError(f"{where} holds no measurements; expected fields such as {', '.join(_PUBLISHED_FIELDS[:2])}.")
+    return entry, _measurements({field: entry.get(field) for field in _PUBLISHED_FIELDS}, where)
+
+
+def _rows(data: list[dict[str, Any]], path: Path) -> Iterator[Network]:
+    for number, row in enumerate(data):
+        fields = {
+            "residual_norms": row["h_norms"],
+            "bp_grad_norms": row.get("g_norms"),
+            "headline_acc": row.get("acc"),
+        }
+        about = {"method_name": row.get("method", ""), "seed": row.get("seed"), "verdict": row.get("verdict")}
+        name = _name(about["method_name"], about["seed"]) or str(number)
+        yield name, about, _measurements(fields, f"{path}, row {number}")
+
+
+def _measurements(fields: dict[str, Any], where: str) -> Measurements:
+    try:
+        return Measurements(**fields)
+    except InputError as error:
+        raise RecordError(f"{where}: {error}.") from None
+
+
+def _name(method: str, seed: int | None) -> str:
+    return f"{method}_s{seed}" if method and seed is not None else method
+
+
+_FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Path], Iterator[Network]]], ...] = (
+    (_is_report, _own_report),
+    (_is_audit, _audit),
+    (_is_rows, _rows),
+)

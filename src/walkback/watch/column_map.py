@@ -1,0 +1,102 @@
+"""Which column of a log holds which figure of the protocol: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from walkback.errors import InputError, RecordError
+from walkback.registry import did_you_mean
+
+FIGURES = ("acc", "acc_percent", "frozen_acc", "c", "error", "epoch", "step", "seconds", "name")
+_SITE = re.compile(r"([hg])(?:_(\d+|L))?")
+KNOWN = ("h_0", "h_L", "g_L", "h", "g", *FIGURES)
+"""What a message lists; any site may be named."""
+_LISTED = 40
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """Figure → column. Sites are `h_0` … `h_L` and `g_0` … `g_L`; `h` or `g` alone is a column of lists."""
+
+    columns: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for key in self.columns:
+            if key not in FIGURES and not _SITE.fullmatch(key):
+                raise InputError(f"the map names an unknown figure {key!r}. {did_you_mean(key, KNOWN)}")
+        if not any(_SITE.fullmatch(key) for key in self.columns):
+            raise InputError("the map names no site; expected at least one of h_0 … h_L and g_0 … g_L.")
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnMap:
+        """A map from `figure=column` pairs, separated by commas."""
+        columns: dict[str, str] = {}
+        for pair in filter(None, (part.strip() for part in text.split(","))):
+            key, equals, column = pair.partition("=")
+            if not equals or not column:
+                raise InputError(f"--map has {pair!r}; expected figure=column pairs such as h_L=stream,g_L=gradient.")
+            columns[key.strip()] = column.strip()
+        return cls(columns)
+
+    def check(self, rows: Iterable[Row], where: str) -> None:
+        """Raise if no row has a column that the map names."""
+        there = list(dict.fromkeys(column for row in rows for column in row))
+        missing = [column for column in self.columns.values() if column not in there]
+        if missing:
+            listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
+            raise RecordError(
+                f"{where} has no column {', '.join(map(repr, missing))}. Its columns: {listed or 'none'}."
+            )
+
+    def figures(self, row: Row, where: str) -> dict[str, Any]:
+        """The figures in one row, as numbers; empty cells are left out."""
+        found: dict[str, Any] = {}
+        for key, column in self.columns.items():
+            value = row.get(column)
+            if value is not None and value != "":
+                found[key] = str(value) if key == "name" else _number(value, key, f"{where}, column {column!r}")
+        return found
+
+
+def norms_by_site(figures: Mapping[str, Any], letter: str, blocks: int) -> dict[int, float]:
+    """The norms of one kind, by the number of their site."""
+    found: dict[int, float] = {}
+    for key, value in figures.items():
+        match = _SITE.fullmatch(key)
+        if match is None or match[1] != letter:
+            continue
+        if match[2] is None:
+            found |= dict(enumerate(value))
+        else:
+            found[blocks if match[2] == "L" else int(match[2])] = value
+    return found
+
+
+def blocks_in(figures: Mapping[str, Any]) -> int | None:
+    """L, where the figures show it: a list of all sites, or every site from 0 to the last by its number."""
+    sites = [match for match in map(_SITE.fullmatch, figures) if match is not None]
+    lists = [len(figures[match[0]]) - 1 for match in sites if match[2] is None]
+    if lists:
+        return lists[0]
+    for letter in "hg":
+        numbers = sorted(int(m[2]) for m in sites if m[1] == letter and m[2] != "L")
+        named_last = any(m[2] == "L" for m in sites)
+        if len(numbers) > 1 and numbers == list(range(len(numbers))) and not named_last:
+            return numbers[-1]
+    return None
+
+
+def _number(value: Any, key: str, where: str) -> Any:
+    match = _SITE.fullmatch(key)
+    try:
+        if match is not None and match[2] is None:
+            return [float(entry) for entry in value]
+        return float(value)
+    except (TypeError, ValueError):
+        kind = "a list of numbers" if match is not None and match[2] is None else "a number"
+        raise RecordError(f"{where} holds {value!r}; expected {kind}.") from None

@@ -1,0 +1,61 @@
+"""TensorBoard's event files as rows of a log. Needs the extra `tensorboard`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import RecordError
+from walkback.watch.column_map import ColumnMap, Row
+from walkback.watch.optional import optional
+
+PREFIX = "walkback/"
+HIDDEN, GRADIENT = f"{PREFIX}h_norm/site_", f"{PREFIX}g_norm/site_"
+"""Tags of the norms, with the number of the site after them."""
+ACCURACY, DRIFT, EPOCH, ERROR = (f"{PREFIX}{name}" for name in ("accuracy", "direction_drift", "epoch", "error_size"))
+STEP = "step"
+"""The column that holds the step of an event."""
+
+
+def is_event_file(path: Path) -> bool:
+    """Whether a file, or a folder that holds one, is TensorBoard's."""
+    return "tfevents" in path.name or (path.is_dir() and any(path.glob("*tfevents*")))
+
+
+def event_rows(path: Path) -> list[Row]:
+    """One row per step, one column per scalar tag."""
+    module = optional("tensorboard.backend.event_processing.event_accumulator", extra="tensorboard")
+    events = module.EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
+    events.Reload()
+    tags = events.Tags()
+    rows: dict[int, dict[str, Any]] = {}
+    for tag in tags["scalars"]:
+        for event in events.Scalars(tag):
+            rows.setdefault(event.step, {STEP: event.step})[tag] = event.value
+    for tag in tags["tensors"]:
+        for step, value in _scalar_tensors(events.Tensors(tag)):
+            rows.setdefault(step, {STEP: step})[tag] = value
+    if not rows:
+        raise RecordError(f"{path} holds no scalars; expected TensorBoard events with norms of the stream.")
+    return [rows[step] for step in sorted(rows)]
+
+
+def _scalar_tensors(events: Iterable[Any]) -> Iterable[tuple[int, float]]:
+    """The scalars that newer writers store as tensors."""
+    util = optional("tensorboard.util.tensor_util", extra="tensorboard")
+    for event in events:
+        array = util.make_ndarray(event.tensor_proto)
+        if array.shape == () and array.dtype.kind in "fiu":
+            yield event.step, float(array)
+
+
+def own_columns(rows: Iterable[Row]) -> ColumnMap | None:
+    """The map for events that walkback's own log wrote; None where there are none of those."""
+    tags = {tag for row in rows for tag in row}
+    columns = {f"h_{tag.removeprefix(HIDDEN)}": tag for tag in tags if tag.startswith(HIDDEN)}
+    columns |= {f"g_{tag.removeprefix(GRADIENT)}": tag for tag in tags if tag.startswith(GRADIENT)}
+    if not columns:
+        return None
+    others = {"acc": ACCURACY, "c": DRIFT, "epoch": EPOCH, "error": ERROR, "step": STEP}
+    return ColumnMap(columns | {figure: tag for figure, tag in others.items() if tag in tags})

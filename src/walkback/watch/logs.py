@@ -1,0 +1,135 @@
+"""Runs that other programs recorded: rows of a CSV or JSON-lines log, or of TensorBoard's events, by a column map."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import InputError, RecordError
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
+from walkback.watch.moment import At
+from walkback.watch.partial import PartialMeasurements, partial_audit
+from walkback.watch.summary import Moment
+from walkback.watch.trace import whole_lines
+
+REFERENCE_BATCH = 128
+"""As in `protocol.capture`, which needs torch to import."""
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How a log is to be read."""
+
+    columns: ColumnMap
+    blocks: int | None = None
+    """L, where the columns do not show it."""
+    loss_batch: int = REFERENCE_BATCH
+    """The number of samples that the loss behind the recorded gradients was averaged over."""
+
+
+def csv_rows(path: Path) -> list[Row]:
+    """The rows of a CSV file with a heading."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+    except (OSError, ValueError, csv.Error) as error:
+        raise RecordError(f"cannot read {path} as CSV: {error}.") from None
+
+
+def json_rows(path: Path) -> list[Row]:
+    """The objects of a JSON-lines file, nested ones with dotted names."""
+    rows = []
+    for number, text in enumerate(whole_lines(path), 1):
+        if text.strip():
+            try:
+                rows.append(json.loads(text))
+            except ValueError as error:
+                raise RecordError(f"{path}, line {number} is not JSON ({error}).") from None
+    return flat_rows(rows, path)
+
+
+def flat_rows(rows: Sequence[Any], path: Path) -> list[Row]:
+    """Objects with dotted names in place of nested ones."""
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise RecordError(f"{path}, row {number} is {type(row).__name__}; expected one object per row.")
+    return [dict(_flat(row)) for row in rows]
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def runs_in(
+    rows: Sequence[Row], reading: LogReading, path: Path, thresholds: DiagnosticThresholds | None = None
+) -> dict[str, list[Moment]]:
+    """The runs of a log, by name, each with its judged moments in order."""
+    reading.columns.check(rows, str(path))
+    runs: dict[str, dict[At, dict[str, Any]]] = {}
+    for number, row in enumerate(rows, 1):
+        figures = reading.columns.figures(row, f"{path}, row {number}")
+        name = figures.pop("name", path.stem)
+        at = _moment(figures, number)
+        # Loggers write the figures of one epoch in several rows, each with some of the columns.
+        runs.setdefault(name, {}).setdefault(at, {}).update(figures)
+    judged = {name: _judged(moments, reading, path, thresholds) for name, moments in runs.items()}
+    if not any(judged.values()):
+        raise RecordError(f"{path}: no row holds the size of the stream or of a gradient in the mapped columns.")
+    return {name: moments for name, moments in judged.items() if moments}
+
+
+def _moment(figures: dict[str, Any], number: int) -> At:
+    epoch, step = figures.pop("epoch", None), figures.pop("step", None)
+    if epoch is None and step is None:
+        return At(step=number)
+    return At(epoch=_whole(epoch), step=int(step) if step is not None and epoch is None else None)
+
+
+def _whole(value: float | None) -> float | int | None:
+    return int(value) if value is not None and value == int(value) else value
+
+
+def _judged(
+    moments: Mapping[At, dict[str, Any]], reading: LogReading, path: Path, thresholds: DiagnosticThresholds | None
+) -> list[Moment]:
+    return [
+        Moment(at, partial_audit(known, thresholds), figures.get("seconds"))
+        for at, figures in moments.items()
+        if (known := _known(figures, reading, f"{path}, {at}")) is not None
+    ]
+
+
+def _known(figures: dict[str, Any], reading: LogReading, where: str) -> PartialMeasurements | None:
+    """What one moment holds; None where no site was recorded."""
+    blocks = reading.blocks or blocks_in(figures)
+    if blocks is None:
+        if not any(key[0] in "hg" for key in figures):
+            return None
+        raise InputError(f"{where}: the number of blocks is not known from the columns. Give it with --blocks.")
+    hiddens, grads = (norms_by_site(figures, letter, blocks) for letter in "hg")
+    if not hiddens and not grads:
+        return None
+    accuracy = figures["acc_percent"] / 100 if "acc_percent" in figures else figures.get("acc")
+    try:
+        known = PartialMeasurements(
+            blocks=blocks,
+            residual_norms=hiddens,
+            bp_grad_norms={site: norm * reading.loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
+            cross_batch_stability=figures.get("c"),
+            error_size=figures.get("error"),
+            headline_acc=accuracy,
+            frozen_baseline_acc=figures.get("frozen_acc"),
+        )
+        known.measurements()
+    except InputError as error:
+        raise RecordError(f"{where}: {error}.") from None
+    return known

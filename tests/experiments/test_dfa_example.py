@@ -1,0 +1,25 @@
+"""The second example, cut to one epoch, on the real data."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from walkback.zoo.datasets import State, status
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "02_dfa_on_cifar10.py"
+
+
+@pytest.mark.slow
+def test_it_trains_and_prints_the_report(tmp_path):
+    if status("cifar10").state is not State.CACHED:
+        pytest.skip("CIFAR-10 is not cached here")
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, "1"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "epoch 1/1: accuracy 0." in done.stdout
+    assert "verdict: " in done.stdout
+    assert "--freezing blocks" in " ".join(done.stdout.split())

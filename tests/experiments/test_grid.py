@@ -1,0 +1,265 @@
+"""Grids: what they hold, and that training one can be interrupted at will and gives the same audit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tiny_runs import tiny
+
+from walkback.errors import InputError, UnknownName
+from walkback.experiments import lock
+from walkback.experiments.executors import Ended, LocalProcesses
+from walkback.experiments.grid import GridConfig, rows_named, unique_runs
+from walkback.experiments.presets import preset
+from walkback.experiments.store import RunStore
+from walkback.experiments.studies.audit import audit_of
+from walkback.protocol.records import DiagnosticReport
+
+GRID = ["--arch", "resmlp", "--data", "synthetic_teacher", "--methods", "dfa", "--seeds", "1", "2", "--epochs", "3"]
+GRID += ["--set", "arch.width=8", "arch.depth=1", "data.samples=700", "--name", "tiny"]
+TIMES = {"seconds", "date", "commit"}
+
+
+def audit(folder, *arguments, **options):
+    command = [sys.executable, "-m", "walkback", "audit", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, **options)
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {key: without_times(entry) for key, entry in value.items() if key not in TIMES}
+    return [without_times(entry) for entry in value] if isinstance(value, list) else value
+
+
+def audited(folder):
+    return without_times(json.loads((folder / "results" / "audit_tiny.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """The grid trained without a break, by one worker."""
+    folder = tmp_path_factory.mktemp("clean")
+    done = audit(folder, *GRID, "--workers", "1")
+    assert done.returncode == 1, done.stderr
+    return folder, done
+
+
+@pytest.fixture
+def copy(clean, tmp_path):
+    """A folder that has the archive of the clean grid and nothing else, like a fresh clone."""
+    shutil.copytree(clean[0] / "results", tmp_path / "results")
+    return tmp_path
+
+
+def test_a_bare_dfa_is_both_norms_and_every_run_has_its_baseline():
+    grid = GridConfig(architecture="resmlp", data="digits", rows=rows_named(["bp", "dfa"]), seeds=(1, 2))
+    labels = [(cell.label, cell.config.seed) for cell in grid.cells()]
+    assert labels == [(label, seed) for label in ("bp", "dfa", "dfa_textbook") for seed in (1, 2)]
+    assert [cell.config.method_options["credit_norm"] for cell in grid.cells()][2::2] == ["per_sample", "none"]
+    assert {cell.baseline.freezing for cell in grid.cells()} == {"blocks"}
+    assert len(grid.runs()) == 12
+    assert [config.seed for config in grid.runs()] == [1] * 6 + [2] * 6
+
+
+def test_the_record_is_seven_rows_and_three_long_ones():
+    short, long = preset("resmlp_d256")
+    assert (short.name, long.name) == ("resmlp_d256", "resmlp_d256_100ep")
+    assert [row.label for row in short.rows] == [
+        "bp", "fa", "dfa", "dfa_textbook", "state_bridge", "credit_bridge", "ep",
+    ]  # fmt: skip
+    assert (short.epochs, long.epochs, short.seeds) == (30, 100, (42, 123, 456))
+    bridges = [cell.config for cell in short.cells() if "bridge" in cell.label]
+    assert {config.method_options["credit_norm"] for config in bridges} == {"per_sample"}
+    assert len(unique_runs([short, long])) == 7 * 3 * 2 + 3 * 3 * 2
+
+
+def test_names_tell_grids_apart():
+    def name(**changes):
+        settings = {"architecture": "resmlp", "data": "cifar10", "rows": rows_named(["bp"])}
+        return GridConfig(**settings | changes).name
+
+    others = [
+        name(),
+        name(epochs=5),
+        name(data="digits"),
+        name(architecture="small_cnn"),
+        name(settings={"architecture_options": {"width": 512}}),
+        name(settings={"learning_rate": 0.1}),
+        name(settings={"architecture_options": {"terminal_norm": False}}),
+    ]
+    assert others[0] == "resmlp_d256"
+    assert len(set(others)) == len(others)
+
+
+def test_bad_grids_are_refused():
+    with pytest.raises(UnknownName, match="Did you mean 'dfa'"):
+        rows_named(["dffa"])
+    with pytest.raises(InputError, match="bp is given more than once"):
+        GridConfig(architecture="resmlp", data="digits", rows=rows_named(["bp", "bp"]))
+    with pytest.raises(InputError, match="frozen baselines by itself"):
+        GridConfig(
+            architecture="resmlp", data="digits", rows=rows_named(["bp"]), settings={"freezing": "blocks"}
+        ).cells()
+    with pytest.raises(UnknownName, match="Did you mean 'resmlp_d256'"):
+        preset("resmlp_256")
+    with pytest.raises(InputError, match="1 or more"):
+        LocalProcesses(0)
+
+
+def test_the_audit_holds_reports_runs_summaries_and_config(clean):
+    folder, done = clean
+    found = audited(folder)
+    rows = [(label, seed) for label in ("dfa", "dfa_textbook") for seed in (1, 2)]
+    assert [(r["method_name"], r["seed"]) for r in found["reports"]] == rows
+    assert [(r["label"], r["seed"], r["error"]) for r in found["runs"]] == [(*row, "") for row in rows]
+    assert [s["method_name"] for s in found["summaries"]] == ["dfa", "dfa_textbook"]
+    for report, row in zip(found["reports"], found["runs"], strict=True):
+        assert DiagnosticReport.from_dict(report).complete
+        run = json.loads((folder / "results" / "runs" / f"{row['id']}.json").read_text())
+        baseline = json.loads((folder / "results" / "runs" / f"{row['baseline']}.json").read_text())
+        assert report["headline_acc"] == run["accuracy"]
+        assert report["frozen_baseline_acc"] == baseline["accuracy"]
+        assert report["alignment"]["sites"] is not None
+    assert GridConfig(**found["config"]).seeds == (1, 2)
+    assert "8 of 8 runs done" in done.stderr
+    assert "epoch 3/3" in done.stderr
+    assert "dfa, 2 seeds:" in done.stdout
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_audit_as_one(clean, tmp_path):
+    assert audit(tmp_path, *GRID).returncode == 1
+    assert audited(tmp_path) == audited(clean[0])
+
+
+def test_whoever_has_the_archive_does_not_train_again(clean, copy):
+    done = audit(copy, *GRID)
+    assert "all 8 runs are finished already" in done.stderr
+    assert not (copy / "runs").exists()
+    assert audited(copy) == audited(clean[0])
+    listed = audit(copy, *GRID, "--list")
+    assert listed.returncode == 0
+    assert "8 of 8 runs finished, 0 missing" in listed.stdout
+
+
+def test_fewer_rows_do_not_replace_an_audit_on_record(copy):
+    fewer = [word for word in GRID if word != "2"]
+    before = (copy / "results" / "audit_tiny.json").read_bytes()
+    done = audit(copy, *fewer)
+    assert done.returncode == 2
+    assert "holds rows that this grid has not: dfa 2, dfa_textbook 2" in done.stderr
+    assert (copy / "results" / "audit_tiny.json").read_bytes() == before
+
+
+def test_a_failed_run_is_a_row_with_its_error_and_the_rest_goes_on(clean, copy):
+    rows = audited(copy)["runs"]
+    broken, missing = rows[0]["id"], rows[3]["id"]
+    for run_id in (broken, missing):
+        (copy / "results" / "runs" / f"{run_id}.json").unlink()
+    (copy / "runs").mkdir()
+    (copy / "runs" / broken).write_text("a file where a folder should be")
+    done = audit(copy, *GRID)
+    assert done.returncode == 2
+    assert "failed: dfa 1: " in done.stdout
+    found = audited(copy)
+    assert "cannot make the folder" in found["runs"][0]["error"]
+    assert found["runs"][3]["error"] == ""
+    assert found["reports"] == audited(clean[0])["reports"][1:]
+
+
+def test_a_failed_baseline_leaves_d_unmeasured(clean):
+    folder, _ = clean
+    config = json.loads((folder / "results" / "audit_tiny.json").read_text())["config"]
+    store = RunStore(folder / "elsewhere", folder / "results" / "runs")
+    grid = GridConfig(**config)
+    away = store.archive / f"{grid.cells()[0].baseline.run_id}.json"
+    content = away.read_bytes()
+    away.unlink()
+    try:
+        made = audit_of("tiny", grid, store, {grid.cells()[0].baseline.run_id: "the disk is full"})
+    finally:
+        away.write_bytes(content)
+    assert made["runs"][0]["baseline_error"] == "the disk is full"
+    assert made["reports"][0]["frozen_baseline_acc"] is None
+    assert not made["reports"][0]["complete"]
+    assert made["reports"][1]["complete"]
+
+
+def locked(folder):
+    return [path for path in (folder / "runs").glob("*/lock") if lock.is_held(path)]
+
+
+def wait_for(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def start(folder):
+    command = [sys.executable, "-m", "walkback", "audit", *GRID]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_a_killed_grid_leaves_no_worker_behind_and_goes_on(clean, tmp_path):
+    process = start(tmp_path)
+    wait_for(lambda: list((tmp_path / "runs").glob("*/trace.jsonl")), 60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not locked(tmp_path), 5)
+    assert audit(tmp_path, *GRID).returncode == 1
+    assert audited(tmp_path) == audited(clean[0])
+
+
+@pytest.mark.slow
+def test_killed_at_three_random_moments_it_gives_the_same_audit(clean, tmp_path):
+    chance = random.Random(3)
+    for _ in range(3):
+        process = start(tmp_path)
+        time.sleep(chance.uniform(2, 9))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert audit(tmp_path, *GRID).returncode == 1
+    assert audited(tmp_path) == audited(clean[0])
+    assert not locked(tmp_path)
+
+
+def test_a_worker_that_dies_costs_its_run_alone(tmp_path):
+    endless, short = tiny(epochs=100_000), tiny(epochs=1)
+    store, events = RunStore(tmp_path / "runs"), []
+
+    def kill():
+        path = store.run(endless).folder / "lock"
+        wait_for(lambda: path.exists() and path.read_text().strip(), 60)
+        os.kill(int(path.read_text()), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    LocalProcesses(1, niceness=0).execute([endless, short], store, events.append)
+    killer.join()
+    ended = [event for event in events if isinstance(event, Ended)]
+    assert [event.run_id for event in ended] == [endless.run_id, short.run_id]
+    assert "exit status -9" in ended[0].error
+    assert ended[1].error == ""
+    assert store.run(short).finished
+
+
+def test_an_archived_run_is_finished_and_read_from_there(clean, copy):
+    store = RunStore(copy / "runs")
+    first = audited(copy)["runs"][0]["id"]
+    run = store.find(first[:6])
+    assert run.finished
+    assert run.config.method == "dfa"
+    assert [record.epoch for record in run.trace()] == [0, 1, 2, 3]
+    assert len(list(store)) == 8
+    assert Path(run.result_file).parent == copy / "results" / "runs"

@@ -1,0 +1,136 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from walkback.errors import InputError, RecordError
+from walkback.experiments.trace import EpochRecord
+from walkback.experiments.trace import append as append_epoch
+from walkback.protocol.judge import judge
+from walkback.protocol.records import Measurements
+from walkback.watch.moment import At
+from walkback.watch.trace import TraceLine, append, line_of, open_for_adding, read_trace, run_name, trace_in
+
+LINE = TraceLine(epoch=1, residual_norms=(1.0, 2.0), bp_grad_norms=(1e-3, 1e-4), fired=("c",))
+
+
+def test_a_line_comes_back_equal_nan_and_infinity_too(tmp_path):
+    path = tmp_path / "t.jsonl"
+    line = TraceLine(step=7, residual_norms=(math.inf, 2.0), accuracy=0.5, nonfinite={"hiddens": (3, 0)})
+    broken = TraceLine(step=8, residual_norms=(math.nan, 2.0))
+    append(path, line)
+    append(path, broken)
+    first, second = read_trace(path)
+    assert first == line
+    assert math.isnan(second.residual_norms[0])
+    assert judge(second.measurements()).verdict == "needs walk-back: non-finite values"
+
+
+def test_a_line_of_a_run_of_the_zoo_is_read_with_the_same_figures(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    epoch = EpochRecord(
+        epoch=3, accuracy=0.4, learning_rate=0.1, seconds=2.0, loss=1.5, residual_norms=(1.0, 90.0),
+        bp_grad_norms=(1e-3, 1e-9), site_stabilities=(0.5, 0.1), drift_shares=(0.1, 0.2), error_size=0.9,
+        alignment=(0.5, 0.1), deep_alignment=0.1, fired=("a", "b"),
+    )  # fmt: skip
+    append_epoch(path, epoch)
+    (line,) = read_trace(path)
+    assert {name: getattr(line, name) for name in EpochRecord.model_fields} == dict(epoch)
+    report = judge(line.measurements())
+    assert report.verdict == "needs walk-back: residual stream exploded; BP grad at numerical floor; " + (
+        "BP grad direction is drift-dominated"
+    )
+    assert report.cross_batch_stability == 0.5
+    assert report.alignment.deep == 0.1
+
+
+def test_a_monitor_line_is_read_as_a_run_of_the_zoo_would_read_it():
+    fields = json.loads(LINE.line())
+    known = {name: value for name, value in fields.items() if name in EpochRecord.model_fields}
+    EpochRecord(**known, accuracy=0.5, learning_rate=0.1, seconds=1.0)
+
+
+def test_figures_are_written_in_six_digits():
+    report = judge(Measurements(residual_norms=[1.23456789, 2.0], bp_grad_norms=[1.23456789e-9, 1e-3]))
+    line = line_of(report, epoch=1, seconds=1 / 3)
+    assert line.residual_norms == (1.23457, 2.0)
+    assert line.bp_grad_norms[0] == 1.23457e-9
+    assert line.seconds == 0.333333
+
+
+def test_half_a_line_is_dropped_with_a_warning_and_cut_off_before_the_next(tmp_path):
+    path = tmp_path / "t.jsonl"
+    append(path, LINE)
+    with path.open("a") as file:
+        file.write('{"epoch":2,"residual_no')
+    with pytest.warns(UserWarning, match="not written to its end"):
+        assert read_trace(path) == [LINE]
+    with pytest.warns(UserWarning, match="dropped"):
+        assert open_for_adding(path) == [LINE]
+    append(path, LINE.model_copy(update={"epoch": 2}))
+    assert [line.epoch for line in read_trace(path)] == [1, 2]
+
+
+def test_a_whole_last_line_without_its_line_break_is_kept(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(LINE.line())
+    assert open_for_adding(path) == [LINE]
+    append(path, LINE.model_copy(update={"epoch": 2}))
+    assert [line.epoch for line in read_trace(path)] == [1, 2]
+
+
+def test_epochs_written_again_after_going_back_replace_the_earlier_ones(tmp_path):
+    path = tmp_path / "t.jsonl"
+    for epoch, accuracy in ((1, 0.1), (2, 0.2), (3, 0.3), (2, 0.25), (3, 0.35)):
+        append(path, TraceLine(epoch=epoch, accuracy=accuracy, residual_norms=(1.0, 1.0)))
+    assert [(line.epoch, line.accuracy) for line in read_trace(path)] == [(1, 0.1), (2, 0.25), (3, 0.35)]
+    assert len(path.read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("{}\nnot json\n", "line 2 is not a line of a trace"),
+        ('{"residual_norms": "many"}\n', "line 1 .*residual_norms"),
+        ('{"residual_norms": [1, 2], "bp_grad_norms": [1]}\n', "numbers of sites differ"),
+        ('{"accuracy": 61.0}\n', "divide percentages by 100"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, content, expected):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content)
+    with pytest.raises(RecordError, match=expected):
+        read_trace(path)
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path):
+    with pytest.raises(RecordError, match=r"cannot read .*nowhere"):
+        read_trace(tmp_path / "nowhere.jsonl")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write the trace"):
+        open_for_adding(tmp_path / "file" / "t.jsonl")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecordError, match="is not text"):
+        read_trace(tmp_path / "binary")
+    with pytest.raises(RecordError, match="cannot add"):
+        append(Path("/dev/full"), LINE)
+
+
+def test_a_trace_is_known_by_its_config_its_folder_or_its_name(tmp_path):
+    (tmp_path / "run").mkdir()
+    path = tmp_path / "run" / "trace.jsonl"
+    path.write_text("")
+    assert trace_in(tmp_path / "run") == path
+    assert run_name(path) == "run"
+    (tmp_path / "run" / "config.json").write_text('{"name": "resmlp-bp"}')
+    assert run_name(path) == "resmlp-bp"
+    assert run_name(tmp_path / "mine.jsonl") == "mine"
+
+
+def test_moments_are_ordered_by_steps_where_both_have_them_else_by_epochs():
+    assert At(epoch=5, step=1).not_after(At(epoch=1, step=2))
+    assert At(epoch=2).not_after(At(epoch=2, step=9))
+    assert not At(epoch=3).not_after(At(step=9))
+    assert str(At(epoch=2.0, step=10)) == "epoch 2, step 10"
+    assert str(At(epoch=1.25)) == "epoch 1.25"
