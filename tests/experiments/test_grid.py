@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -12,11 +14,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tiny_runs import tiny
 
-from walkback.errors import InputError, UnknownName
+from walkback.cli.main import app
+from walkback.errors import InputError, UnknownName, WalkbackError
 from walkback.experiments import lock
 from walkback.experiments.executors import Ended, LocalProcesses
 from walkback.experiments.grid import GridConfig, rows_named, unique_runs
@@ -26,13 +30,29 @@ from walkback.experiments.studies.audit import audit_of
 from walkback.protocol.records import DiagnosticReport
 
 GRID = ["--arch", "resmlp", "--data", "synthetic_teacher", "--methods", "dfa", "--seeds", "1", "2", "--epochs", "3"]
-GRID += ["--set", "arch.width=8", "arch.depth=1", "data.samples=700", "--name", "tiny"]
+GRID += ["--set", "arch.width=8", "arch.depth=1", "data.samples=1400", "--name", "tiny"]
 TIMES = {"seconds", "date", "commit"}
 
 
-def audit(folder, *arguments, **options):
-    command = [sys.executable, "-m", "walkback", "audit", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, **options)
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def audit(folder, *arguments):
+    """The command in this process, which has torch already; its workers are processes of their own."""
+    out, err, status = io.StringIO(), io.StringIO(), 2
+    before = Path.cwd()
+    os.chdir(folder)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = app(["audit", *arguments], standalone_mode=False)
+        except WalkbackError as error:
+            print(error, file=sys.stderr)
+        finally:
+            os.chdir(before)
+    return Done(status, out.getvalue(), err.getvalue())
 
 
 def without_times(value):
@@ -152,6 +172,18 @@ def test_whoever_has_the_archive_does_not_train_again(clean, copy):
     assert "8 of 8 runs finished, 0 missing" in listed.stdout
 
 
+def test_what_is_finished_can_be_judged_before_the_rest_is(copy):
+    missing = audited(copy)["runs"][1]["id"]
+    (copy / "results" / "runs" / f"{missing}.json").unlink()
+    done = audit(copy, *GRID, "--no-train")
+    assert done.returncode == 1
+    assert "missing: dfa 2: not finished" in done.stdout
+    assert len(audited(copy)["reports"]) == 3
+    for file in (copy / "results" / "runs").iterdir():
+        file.unlink()
+    assert audit(copy, *GRID, "--no-train").returncode == 3
+
+
 def test_fewer_rows_do_not_replace_an_audit_on_record(copy):
     fewer = [word for word in GRID if word != "2"]
     before = (copy / "results" / "audit_tiny.json").read_bytes()
@@ -168,7 +200,7 @@ def test_a_failed_run_is_a_row_with_its_error_and_the_rest_goes_on(clean, copy):
         (copy / "results" / "runs" / f"{run_id}.json").unlink()
     (copy / "runs").mkdir()
     (copy / "runs" / broken).write_text("a file where a folder should be")
-    done = audit(copy, *GRID)
+    done = audit(copy, *GRID, "--workers", "1")
     assert done.returncode == 2
     assert "failed: dfa 1: " in done.stdout
     found = audited(copy)
@@ -206,18 +238,18 @@ def wait_for(condition, seconds):
         time.sleep(0.02)
 
 
-def start(folder):
-    command = [sys.executable, "-m", "walkback", "audit", *GRID]
+def start(folder, *arguments):
+    command = [sys.executable, "-m", "walkback", "audit", *GRID, *arguments]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def test_a_killed_grid_leaves_no_worker_behind_and_goes_on(clean, tmp_path):
-    process = start(tmp_path)
+    process = start(tmp_path, "--workers", "1")
     wait_for(lambda: list((tmp_path / "runs").glob("*/trace.jsonl")), 60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     wait_for(lambda: not locked(tmp_path), 5)
-    assert audit(tmp_path, *GRID).returncode == 1
+    assert audit(tmp_path, *GRID, "--workers", "1").returncode == 1
     assert audited(tmp_path) == audited(clean[0])
 
 

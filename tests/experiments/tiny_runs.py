@@ -22,9 +22,9 @@ SMALL: dict[str, dict[str, Any]] = {
 
 def tiny(method: str = "dfa", architecture: str = "resmlp", **settings: Any) -> RunConfig:
     """A run on digits: two epochs of two steps each, unless told otherwise."""
-    defaults: dict[str, Any] = {"seed": 7, "epochs": 2, "batch_size": 640, "learning_rate": 0.01}
+    defaults: dict[str, Any] = {"data": "digits", "seed": 7, "epochs": 2, "batch_size": 640, "learning_rate": 0.01}
     options = {"architecture_options": SMALL[architecture]} if architecture in SMALL else {}
-    return RunConfig(method=method, architecture=architecture, data="digits", **(defaults | options | settings))
+    return RunConfig(method=method, architecture=architecture, **(defaults | options | settings))
 
 
 class Snapshot(Silent):

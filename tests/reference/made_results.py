@@ -93,7 +93,8 @@ def row(label: str, seed: int, run_id: str = "", baseline: str = "", error: str 
     """One entry of an audit's `runs`."""
     return {
         "label": label, "seed": seed, "id": run_id, "command": f"walkback train … {run_id}", "error": error,
-        "baseline": baseline, "baseline_command": "walkback train …", "baseline_error": "" if baseline else "not finished",
+        "baseline": baseline, "baseline_command": "walkback train …",
+        "baseline_error": "" if baseline else "not finished",
     }  # fmt: skip
 
 

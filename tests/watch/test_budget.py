@@ -34,16 +34,16 @@ def test_the_budget_is_met_within_a_tenth_of_itself(share):
         TimeBudget(share), 20_000, lambda: draw.uniform(0.01, 0.02), lambda: draw.uniform(0.03, 0.05)
     )
     assert 0.9 * share <= clock.overhead <= 1.1 * share
-    gaps = [b - a for a, b in zip(measured[5:], measured[6:], strict=False)]
-    assert max(gaps) < 3 * min(gaps)
+    late = sum(step > 10_000 for step in measured)
+    assert late == pytest.approx(len(measured) / 2, rel=0.05)
 
 
 def test_a_measurement_that_cost_too_much_is_paid_for_before_the_next():
-    costs = iter([10.0] + [0.01] * 10_000)
+    costs = iter([0.01, 0.01, 10.0] + [0.01] * 10_000)
     clock, measured = trained(TimeBudget(0.02), 60_000, lambda: 0.01, lambda: next(costs))
     assert measured[0] == 1
-    assert measured[1] >= 50_000
-    assert clock.overhead <= 0.022
+    assert measured[3] - measured[2] == pytest.approx(50_000, rel=0.01)
+    assert clock.overhead == pytest.approx(0.02, rel=0.01)
 
 
 def test_every_so_many_steps():

@@ -36,9 +36,7 @@ def test_a_list_of_own_reports_keeps_the_order(tmp_path):
 
 def test_nan_strings_in_a_record_are_non_finite_not_passed(tmp_path):
     path = tmp_path / "rows.json"
-    path.write_text(
-        json.dumps([{"method": "x", "seed": 1, "h_norms": ["NaN", 1.0], "g_norms": [1e-3, 1e-3]}])
-    )
+    path.write_text(json.dumps([{"method": "x", "seed": 1, "h_norms": ["NaN", 1.0], "g_norms": [1e-3, 1e-3]}]))
     (entry,) = replay(path)
     assert entry.report.verdict == "needs walk-back: non-finite values"
 

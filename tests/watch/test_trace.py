@@ -52,8 +52,8 @@ def test_a_monitor_line_is_read_as_a_run_of_the_zoo_would_read_it():
 
 
 def test_figures_are_written_in_six_digits():
-    report = judge(Measurements(residual_norms=[1.23456789, 2.0], bp_grad_norms=[1.23456789e-9, 1e-3]))
-    line = line_of(report, epoch=1, seconds=1 / 3)
+    measured = Measurements(residual_norms=[1.23456789, 2.0], bp_grad_norms=[1.23456789e-9, 1e-3])
+    line = line_of(measured, judge(measured).readings, epoch=1, seconds=1 / 3)
     assert line.residual_norms == (1.23457, 2.0)
     assert line.bp_grad_norms[0] == 1.23457e-9
     assert line.seconds == 0.333333

@@ -64,7 +64,7 @@ def audit(
     untrained: Annotated[
         bool, typer.Option("--no-train", help="Judge what is finished; what is not becomes a row that says so.")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Processes that train at once.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that train at once.")] = 2,
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
@@ -93,7 +93,7 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, worke
     from walkback.cli.grid_training import train_under_display
     from walkback.experiments.grid import unique_runs
     from walkback.experiments.studies.audit import audit_file, audit_of, refuse_to_lose_rows, write_audit
-    from walkback.protocol.verdict import EXIT_ERROR, exit_status
+    from walkback.protocol.verdict import EXIT_ERROR, INCOMPLETE, exit_status
 
     for name, grid in grids.items():
         refuse_to_lose_rows(audit_file(results, name), grid)
@@ -104,4 +104,5 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, worke
         write_audit(audit_file(results, name), made[-1])
         print_audit(made[-1], audit_file(results, name), output())
     verdicts = [report["verdict"] for audit in made for report in audit["reports"]]
+    verdicts += [INCOMPLETE + row["error"] for audit in made for row in audit["runs"] if row["error"]]
     return EXIT_ERROR if errors else exit_status(verdicts)

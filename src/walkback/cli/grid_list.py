@@ -46,6 +46,8 @@ def _progress(run: Any, epochs: int) -> str:
 
 def print_audit(audit: Mapping[str, Any], path: Path, console: Console) -> None:
     """The table of reports, what the seeds agree on, the runs that failed, and where it is kept."""
+    from walkback.experiments.studies.audit import NOT_FINISHED
+
     console.print(Text(f"audit {audit['name']}", style="bold"))
     reports = [DiagnosticReport.from_dict(report) for report in audit["reports"]]
     for block in comparison_blocks(reports, width=console.width):
@@ -54,5 +56,6 @@ def print_audit(audit: Mapping[str, Any], path: Path, console: Console) -> None:
         for what in ("error", "baseline_error"):
             if row[what]:
                 of = "" if what == "error" else " (frozen baseline)"
-                console.print(Text(f"failed: {row['label']} {row['seed']}{of}: {row[what]}", style="red"))
+                word = "missing" if row[what] == NOT_FINISHED else "failed"
+                console.print(Text(f"{word}: {row['label']} {row['seed']}{of}: {row[what]}", style="red"))
     console.print(f"kept in {path}\n")

@@ -110,23 +110,24 @@ class Lines:
 
 
 class Screen:
-    """The headline, a row per run that is being trained, and the last runs that failed."""
+    """The headline, a row per run that is being trained, and what was said last: fetched data, failed runs."""
 
-    SHOWN_FAILURES = 5
+    SHOWN = 5
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.notes: list[str] = []
+        self.notes: list[Text] = []
 
     def __call__(self, event: Event) -> None:
         """Take it in; the picture follows by itself."""
         self.board.hear(event)
         if isinstance(event, Ended) and event.error:
-            self.notes.append(f"{self.board.configs[event.run_id].name} failed: {event.error}")
+            name = self.board.configs[event.run_id].name
+            self.notes.append(Text(f"{name} failed: {event.error}", style="red"))
 
     def say(self, line: str) -> None:
         """A line under the table."""
-        self.notes.append(line)
+        self.notes.append(Text(line))
 
     def drawn(self) -> Group:
         """The picture of this moment."""
@@ -137,5 +138,4 @@ class Screen:
             config = self.board.configs[run_id]
             epoch = f"{self.board.epochs[run_id]}/{config.epochs}"
             table.add_row(Text(config.name), epoch, Text("" if record is None else figures(record)))
-        notes = [Text(note, style="red") for note in self.notes[-self.SHOWN_FAILURES :]]
-        return Group(Text(self.board.headline(), style="bold"), table, *notes)
+        return Group(Text(self.board.headline(), style="bold"), table, *self.notes[-self.SHOWN :])

@@ -49,7 +49,7 @@ class OnBar:
 
     def __init__(self, bar: Bar) -> None:
         self.bar = bar
-        self.task = bar.add_task("", figures="")
+        self.task = bar.add_task("loading", figures="")
 
     def started(self, done: int, epochs: int) -> None:
         """Set the bar to where the run is."""

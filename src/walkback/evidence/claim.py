@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from walkback.errors import RecordError
 from walkback.evidence.results import NotOnRecordError, Results
 
 ACCURACY_TOLERANCE = 0.03
@@ -64,6 +65,12 @@ class Claim:
             outcome = self.decide(reader)
         except NotOnRecordError as error:
             outcome = Outcome(Status.NOT_RUN, str(error))
+        except (KeyError, IndexError, TypeError) as error:
+            read = ", ".join(reader.sources)
+            raise RecordError(
+                f"{self.id} cannot be decided from {read}: {type(error).__name__} {error}. "
+                f"Make it again with: {self.command}"
+            ) from error
         return Decided(self, outcome.status, outcome.measured, tuple(reader.sources))
 
 

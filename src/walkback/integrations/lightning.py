@@ -8,7 +8,7 @@ Needs `pip install 'walkback[lightning]'`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import nn
@@ -97,9 +97,10 @@ class WalkbackCallback(_Callback):  # type: ignore[misc]
             logger.log_metrics(scalars(line), step=self._trainer.global_step)
 
 
-def _validation_batches(trainer: Any) -> Iterator[Any] | None:
+def _validation_batches(trainer: Any) -> Iterable[Any] | None:
+    """The first validation loader; not its iterator, which would draw from torch's generator."""
     loaders = trainer.val_dataloaders
     if isinstance(loaders, dict):
         loaders = list(loaders.values())
-    loader = loaders[0] if isinstance(loaders, list | tuple) and loaders else loaders
-    return iter(loader) if loader else None
+    loader: Iterable[Any] | None = loaders[0] if isinstance(loaders, list | tuple) and loaders else loaders
+    return loader or None

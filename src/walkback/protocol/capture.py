@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from walkback.errors import BatchError, BlocksError
 from walkback.protocol import numerics
 from walkback.protocol.batches import Batch
-from walkback.protocol.calls import floating_tensors
 from walkback.protocol.credit import Trace
 from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.reduction import TokenReduction
-from walkback.protocol.sites import Chain, Tap, samples_first
+from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
+from walkback.protocol.sites import Chain, samples_first
 
 REFERENCE_BATCH = 128
 """The published floor is for a loss averaged over this many samples; gradients are reported that way."""
@@ -50,29 +46,34 @@ class Capture:
     @cached_property
     def hidden_norms(self) -> Tensor:
         """‖h_l(x)‖, (sites, B)."""
-        return torch.stack([self.reduction.norms(h) for h in self.hiddens])
+        return self._norms(self.hiddens, in_bulk([self.reduction.vectors(h) for h in self.hiddens]))
 
     @cached_property
     def grad_norms(self) -> Tensor:
         """‖∂ℓ(x)/∂h_l(x)‖, (sites, B)."""
-        return torch.stack([self.reduction.norms(g) for g in self.grads])
+        return self._norms(self.grads, self.grad_bulk)
+
+    def _norms(self, sites: Sequence[Tensor], bulks: Sequence[Tensor]) -> Tensor:
+        if self.reduction is TokenReduction.TOKEN_NORMS:
+            return torch.stack([self.reduction.norms(site) for site in sites])
+        return torch.cat([numerics.norms(bulk) for bulk in bulks])
 
     @cached_property
     def direction_norms(self) -> Tensor:
         """The norms of `grad_vectors`, (sites, B)."""
         if self.reduction is not TokenReduction.TOKEN_NORMS:
             return self.grad_norms
-        return torch.stack([numerics.norms(v) for v in self.grad_vectors])
+        return torch.cat([numerics.norms(bulk) for bulk in self.grad_bulk])
 
     @cached_property
     def broken_hiddens(self) -> Tensor:
         """Samples with a NaN or Inf in h_l, (sites, B)."""
-        return torch.stack([_broken(h, n) for h, n in zip(self.hiddens, self.hidden_norms, strict=True)])
+        return _broken(self.hiddens, self.hidden_norms)
 
     @cached_property
     def broken_grads(self) -> Tensor:
         """Samples with a NaN or Inf in ∂ℓ/∂h_l, (sites, B)."""
-        return torch.stack([_broken(g, n) for g, n in zip(self.grads, self.grad_norms, strict=True)])
+        return _broken(self.grads, self.grad_norms)
 
     @cached_property
     def error_norms(self) -> Tensor:
@@ -89,155 +90,27 @@ class Capture:
         """∂ℓ(x)/∂h_l(x) as one vector per sample, (B, D_l) for each site."""
         return [self.reduction.vectors(g) for g in self.grads]
 
+    @cached_property
+    def grad_bulk(self) -> list[Tensor]:
+        """The same in as few tensors as there can be: see `in_bulk`."""
+        return in_bulk(self.grad_vectors)
 
-def _broken(site: Tensor, site_norms: Tensor) -> Tensor:
+
+def in_bulk(vectors: Sequence[Tensor]) -> list[Tensor]:
+    """One (sites, B, D) tensor where all sites are of one width, else one (1, B, D_l) for each.
+
+    A few large operations take less time than many small ones.
+    """
+    if len({vector.shape for vector in vectors}) == 1:
+        return [torch.stack(list(vectors))]
+    return [vector.unsqueeze(0) for vector in vectors]
+
+
+def _broken(sites: Sequence[Tensor], norms: Tensor) -> Tensor:
     # The norm of a site shows every NaN and Inf in it, unless only one token was looked at.
-    return ~(site_norms.isfinite() if site.ndim != 3 else site.flatten(1).isfinite().all(dim=1))
-
-
-class _Begin(torch.autograd.Function):
-    """Makes a tensor the root of a graph, in place, and hands the gradient that comes back to `take`.
-
-    In place, because a skip that is added outside the block uses the same tensor; as an operation, because
-    a leaf that requires gradients may not be changed in place, and blocks do that.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, stream: Tensor, root: Tensor, take: Callable[[Tensor], None]) -> Tensor:
-        ctx.mark_dirty(stream)
-        ctx.take = take
-        return stream
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, None]:
-        ctx.take(grads[0])
-        return None, grads[0].new_zeros(()), None
-
-
-class SiteReader:
-    """Hooks that read the sites of a chain as they pass, and their gradients on the way back."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.chain = chain
-        self.values: list[Tensor] = []
-        self.grads: dict[int, Tensor] = {}
-        self.root: Tensor | torch.autograd.graph.GradientEdge | None = None
-        """What a backward pass has to reach: it lies before h_0, and nothing else does."""
-        self._visits: Counter[tuple[nn.Module, str]] = Counter()
-
-    @contextmanager
-    def attached(self) -> Iterator[None]:
-        """Attach the hooks for as long as the context lasts; nobody else's are touched."""
-        handles = []
-        try:
-            for module in dict.fromkeys(tap.module for tap in self.chain.taps):
-                handles.append(module.register_forward_pre_hook(self._entering, with_kwargs=True))
-                handles.append(module.register_forward_hook(self._leaving))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _tap_at(self, module: nn.Module, end: str) -> Tap | None:
-        """The next site, if this visit of the module is where it is read."""
-        nth = self._visits[module, end]
-        self._visits[module, end] += 1
-        taken = len(self.values)
-        # Recomputation under activation checkpointing visits again, when every site is taken.
-        tap = self.chain.taps[taken] if taken < len(self.chain.taps) else None
-        return tap if tap is not None and (tap.module, tap.end, tap.nth) == (module, end, nth) else None
-
-    def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        tap = self._tap_at(module, "input")
-        if tap is not None:
-            stream = _stream_at((args, kwargs), tap)
-            if self.values:
-                self._take(stream)
-            else:
-                self._start(stream)
-
-    def _leaving(self, module: nn.Module, args: Any, output: Any) -> None:
-        tap = self._tap_at(module, "output")
-        if tap is not None:
-            self._take(_stream_at(output, tap))
-
-    def _start(self, stream: Tensor) -> None:
-        """Begin the graph at h_0: nothing before it is needed."""
-        self.values.append(stream.detach().clone())
-        self.root = torch.zeros((), device=stream.device, dtype=stream.dtype, requires_grad=True)
-        owner = stream if stream._base is None else stream._base
-        if not isinstance(owner, nn.Parameter) and not stream.requires_grad:
-            try:
-                # No number changes, and activation checkpointing may hold the tensor at its present version.
-                with _unsafe_preserve_version_counter(stream):
-                    _Begin.apply(stream, self.root, self._keeper(0))  # type: ignore[no-untyped-call]
-                return
-            except RuntimeError:  # a view that torch lets nobody change in place
-                pass
-        # The edge as it is now, so that a later change in place does not move it.
-        self.root = torch.autograd.graph.get_gradient_edge(stream.requires_grad_())
-
-    def _take(self, stream: Tensor) -> None:
-        index = len(self.values)
-        if not stream.requires_grad:
-            raise BlocksError(
-                f"site '{self.chain.taps[index]}' does not depend on the site before it, so there is no gradient "
-                "between them. If the stream is detached there on purpose, diagnose a copy of the model that does "
-                "not detach it; else pass blocks= with modules that hand the residual stream on."
-            )
-        # A copy, and a hook rather than retain_grad: later in-place changes must not reach either.
-        self.values.append(stream.detach().clone())
-        stream.register_hook(self._keeper(index))  # type: ignore[no-untyped-call]
-
-    def _keeper(self, index: int) -> Callable[[Tensor], None]:
-        def keep(grad: Tensor) -> None:
-            self.grads[index] = grad.detach()
-
-        return keep
-
-    def pull_back(self, logits: Tensor, upstream: Tensor, keep_graph: bool = False) -> None:
-        """Send a gradient at the logits back to every site that it reaches, and no further."""
-        self.grads.clear()
-        assert self.root is not None
-        (at_root,) = torch.autograd.grad(logits, self.root, upstream, retain_graph=keep_graph, allow_unused=True)
-        if at_root is not None:
-            self.grads.setdefault(0, at_root)
-
-    def check_complete(self) -> None:
-        """Raise if the forward pass did not visit every site."""
-        if len(self.values) < len(self.chain.taps):
-            raise BlocksError(
-                f"the forward pass reached {len(self.values)} of {len(self.chain.taps)} sites, up to "
-                f"'{self.chain.taps[max(len(self.values) - 1, 0)]}'; expected the same path for every batch. "
-                "Pass blocks= with modules that every sample goes through."
-            )
-
-
-def _stream_at(value: Any, tap: Tap) -> Tensor:
-    tensors = floating_tensors(value)
-    if tap.position >= len(tensors):
-        raise BlocksError(
-            f"the {tap.end} of {tap.name} holds {len(tensors)} floating tensors in this batch and held more in the "
-            "first; expected the same for every batch."
-        )
-    return tensors[tap.position]
-
-
-Result = TypeVar("Result")
-
-
-def despite_changes_in_place(measure: Callable[[], Result]) -> Result:
-    """Measure; where the network overwrites what a backward pass needs, again with copies of all of that.
-
-    A network that is trained without backpropagation may do so, and still has a gradient.
-    """
-    try:
-        return measure()
-    except RuntimeError as error:
-        if "modified by an inplace operation" not in str(error):
-            raise
-    with torch.autograd.graph.allow_mutation_on_saved_tensors():
-        return measure()
+    if any(site.ndim == 3 for site in sites):
+        return torch.stack([~site.flatten(1).isfinite().all(dim=1) for site in sites])
+    return ~norms.isfinite()
 
 
 def sites_and_grads(

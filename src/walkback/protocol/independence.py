@@ -9,7 +9,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from walkback.errors import InputError
 from walkback.protocol.batches import Batch
-from walkback.protocol.capture import SiteReader, despite_changes_in_place
+from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Chain, samples_first
 
 REMEDY = "Give it running statistics, or measure one sample at a time."

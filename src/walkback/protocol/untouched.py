@@ -28,8 +28,8 @@ def underneath(model: nn.Module) -> nn.Module:
         model = inner
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(
-            "the model is TorchScript, which takes no hooks, so its sites cannot be read. Diagnose the nn.Module that it "
-            "was made from, with the same weights."
+            "the model is TorchScript, which takes no hooks, so its sites cannot be read. Diagnose the nn.Module that "
+            "it was made from, with the same weights."
         )
     if any(_is_sharded(type(module)) for module in model.modules()):
         raise InputError(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import median
 
 from walkback.errors import InputError
 
 DEFAULT_SHARE = 0.02
+RECENT = 5
+"""The next measurement is expected to take as long as the median of so many: one that was held up does not count."""
 
 
 class Clock:
@@ -17,8 +21,8 @@ class Clock:
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.now = now
         self.measuring = 0.0
-        self.last_cost: float | None = None
-        """What the last measurement took."""
+        self.costs: deque[float] = deque(maxlen=RECENT)
+        """What the last measurements took."""
         self._started: float | None = None
 
     def start(self) -> None:
@@ -45,7 +49,7 @@ class Clock:
         finally:
             cost = self.now() - begun + already_spent
             self.measuring += cost
-            self.last_cost = cost
+            self.costs.append(cost)
 
 
 class EverySteps:
@@ -75,9 +79,9 @@ class TimeBudget:
 
     def due(self, step: int, clock: Clock) -> bool:
         """Whether to measure after this step."""
-        if clock.last_cost is None:
+        if not clock.costs:
             return True
-        return clock.measuring + clock.last_cost <= self.share * clock.training
+        return clock.measuring + median(clock.costs) <= self.share * clock.training
 
 
 Cadence = EverySteps | TimeBudget

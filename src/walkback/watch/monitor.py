@@ -33,9 +33,10 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.live import LiveLine
 from walkback.watch.moment import At
+from walkback.watch.pass_norms import PassReading
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
-from walkback.watch.trace import TraceLine, append, line_of, open_for_adding, rounded
+from walkback.watch.trace import TraceLine, append, line_of, open_for_adding
 from walkback.watch.training_pass import LossReduction, TrainingPass
 
 HELD_BATCHES = 4
@@ -93,8 +94,9 @@ class Monitor:
             model, batches, blocks=blocks, loss=loss, tokens=tokens, credit=credit, max_batches=max_batches
         )
         self.clock = Clock()
-        self.report: DiagnosticReport | None = None
-        """The last measurement, judged."""
+        self._latest: Measurements | PassReading | None = None
+        self._written: PassReading | None = None
+        """The reading of a training pass that was written last."""
         self.training_pass: TrainingPass | None = None
         self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
         self.trace = Path(trace) if trace is not None else None
@@ -109,6 +111,12 @@ class Monitor:
     def decision(self) -> Decision:
         """What the last measurement came to, of this process or of the trace that it goes on with."""
         return self.course.decision
+
+    @property
+    def report(self) -> DiagnosticReport | None:
+        """The last measurement, judged and explained; None where there is none."""
+        latest = self._latest.measurements() if isinstance(self._latest, PassReading) else self._latest
+        return judge(latest, self.thresholds) if latest is not None else None
 
     @property
     def overhead(self) -> float | None:
@@ -135,7 +143,7 @@ class Monitor:
         if self.training_pass is not None:
             return self._from_training_pass(at, self.training_pass)
         if not self.cadence.due(self.steps, self.clock):
-            return self.decision.model_copy(update={"measured": False})
+            return self._as_before
         return self._measured(at, "probe", self._probe, None)
 
     @contextmanager
@@ -144,7 +152,8 @@ class Monitor:
     ) -> Iterator[Monitor]:
         """Read the training passes inside the context, instead of running passes of the monitor's own.
 
-        For networks trained by BP: norms for (a) and (b) at every training step that the cadence chooses. Say how the
+        For networks trained by BP: norms for (a) and (b) at every training step that the cadence chooses; of those, the
+        trace gets the ones that show something new, by a tenth at the deepest site. Say how the
         loss is made of its samples' losses (`mean` or `sum`), and by what it is multiplied before `backward`: 1/k for
         k micro-batches, `scaler.get_scale` of an AMP scaler.
         """
@@ -173,6 +182,11 @@ class Monitor:
             self.training_pass.detach()
             self.training_pass = None
 
+    @property
+    def _as_before(self) -> Decision:
+        """The last decision, for a call that did not measure."""
+        return self.decision.model_copy(update={"measured": False})
+
     def _resume(self, lines: Sequence[TraceLine]) -> None:
         for line in lines:
             self.course.see(line.at, read(line.measurements(), self.thresholds))
@@ -183,12 +197,27 @@ class Monitor:
         return self.probe.measure(self.thresholds.g_norm_floor)
 
     def _from_training_pass(self, at: At, training_pass: TrainingPass) -> Decision:
-        decision = self.decision.model_copy(update={"measured": False})
-        if training_pass.armed and training_pass.ready:
-            spent, training_pass.spent = training_pass.spent, 0.0
-            decision = self._measured(at, "training", training_pass.take, None, spent)
-        training_pass.armed = self.cadence.due(self.steps + 1, self.clock)
+        if not training_pass.armed:
+            training_pass.armed = self.cadence.due(self.steps + 1, self.clock)
+            return self._as_before
+        with self.clock.measured(training_pass.spent):
+            training_pass.spent = 0.0
+            reading = training_pass.take()
+            news = reading is not None and self._is_news(reading)
+        decision = self._as_before if reading is None else self.decision.model_copy(update={"at": at})
+        if reading is not None:
+            self._latest = reading
+            if news:
+                self._written = reading
+                decision = self._measured(at, "training", reading.measurements, None)
+        # A pass that has to be read exactly is read as soon as there is one.
+        training_pass.armed = reading is None or self.cadence.due(self.steps + 1, self.clock)
         return decision
+
+    def _is_news(self, reading: PassReading) -> bool:
+        """Whether a reading is to be judged and written: judging all of them at every step would cost too much."""
+        quiet = not self.course.firing and reading.far_from_firing(self.thresholds)
+        return not (quiet and self._written is not None and reading.much_like(self._written))
 
     def _measured(
         self,
@@ -199,34 +228,35 @@ class Monitor:
         already_spent: float = 0.0,
     ) -> Decision:
         """Measure, judge, decide, write."""
-        about: dict[str, Any] = {"epoch": at.epoch, "step": at.step, "source": source}
         with self.clock.measured(already_spent):
             try:
-                line = self._judged(measure(), accuracy, about)
+                measured, why_not = self._with_scores(measure(), accuracy), ""
             except WalkbackError as error:
                 # A network that cannot be measured is still being trained, and goes on.
+                measured, why_not = Measurements(), str(error)
                 warnings.warn(f"{at}: not measured: {error}", stacklevel=3)
-                self.report, line = None, TraceLine(**about, accuracy=accuracy, unmeasured=str(error))
-            decision = self.course.see(at, self.report.readings if self.report else ())
-            self._write(line, decision)
+            self._latest = None if why_not else measured
+            readings = read(measured, self.thresholds) if not why_not else ()
+            decision = self.course.see(at, readings)
+            now, training = self.clock.now(), self.clock.training
+            line = line_of(
+                measured, readings, epoch=at.epoch, step=at.step, source=source, unmeasured=why_not,
+                action=decision.action, reason=decision.reason, seconds=now - self._last_written,
+                overhead=self.clock.measuring / training if training > 0 else None,
+            )  # fmt: skip
+            self._last_written = now
+            self._tell(line, decision)
         return decision
 
-    def _judged(self, measured: Measurements, accuracy: float | None, about: dict[str, Any]) -> TraceLine:
+    def _with_scores(self, measured: Measurements, accuracy: float | None) -> Measurements:
+        """The measurements with the scores that the caller gave."""
         known = {"headline_acc": accuracy, "frozen_baseline_acc": self.frozen_baseline_acc}
         given = {name: value for name, value in known.items() if value is not None}
-        if given:
-            measured = Measurements(**{name: getattr(measured, name) for name in Measurements.model_fields} | given)
-        self.report = judge(measured, self.thresholds)
-        return line_of(self.report, **about)
+        if not given:
+            return measured
+        return Measurements(**{name: getattr(measured, name) for name in Measurements.model_fields} | given)
 
-    def _write(self, line: TraceLine, decision: Decision) -> None:
-        now, training = self.clock.now(), self.clock.training
-        times = {"seconds": now - self._last_written, "overhead": self.clock.measuring / max(training, 1e-9)}
-        self._last_written = now
-        line = line.model_copy(
-            update={"action": decision.action, "reason": decision.reason}
-            | {name: rounded(value) for name, value in times.items()}
-        )
+    def _tell(self, line: TraceLine, decision: Decision) -> None:
         if self.trace is not None:
             append(self.trace, line)
         for log in self.logs:

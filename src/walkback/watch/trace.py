@@ -11,14 +11,14 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from walkback.errors import InputError, RecordError
-from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, State
+from walkback.protocol.records import Alignment, Measurements, Reading, State
 from walkback.protocol.schema import Counts, Number, Numbers, explain
 from walkback.watch.moment import At
 
@@ -90,21 +90,21 @@ class TraceLine(At):
         return self.model_dump_json(exclude_defaults=True)
 
 
-def line_of(report: DiagnosticReport, **about: Any) -> TraceLine:
-    """A line from a judged measurement, in six significant digits."""
+def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -> TraceLine:
+    """A line from a measurement and its readings, in six significant digits."""
     counts = {
-        "hiddens": report.nonfinite_hiddens or (),
-        "grads": report.nonfinite_grads or (),
-        "logits": (report.nonfinite_logits or 0,),
+        "hiddens": measured.nonfinite_hiddens or (),
+        "grads": measured.nonfinite_grads or (),
+        "logits": (measured.nonfinite_logits or 0,),
     }
-    figures = {name: getattr(report, name) for name in MEASURED} | {"accuracy": report.headline_acc}
-    if report.alignment is not None:
-        figures |= {"alignment": report.alignment.sites, "deep_alignment": report.alignment.deep}
+    figures = {name: getattr(measured, name) for name in MEASURED} | {"accuracy": measured.headline_acc} | about
+    if measured.alignment is not None:
+        figures |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
     return TraceLine(
-        **{name: rounded(value) for name, value in (figures | about).items()},
+        **{name: rounded(value) for name, value in figures.items() if value is not None},
         nonfinite={name: count for name, count in counts.items() if any(count)},
-        samples=report.samples,
-        fired=tuple(r.letter for r in report.readings if r.state is State.FIRE),
+        samples=measured.samples,
+        fired=tuple(r.letter for r in readings if r.state is State.FIRE),
     )
 
 

@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from walkback.errors import BatchError, InputError
 from walkback.protocol.batches import logits_of
 from walkback.protocol.calls import floating_tensors
-from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain, Tap
-from walkback.watch.pass_norms import PassNorms, measurements_of, quick_norms
+from walkback.watch.pass_norms import PassNorms, PassReading, norms, reading_of
 
 LossReduction = Literal["mean", "sum"]
 MOST_PASSES = 16
@@ -46,6 +45,8 @@ class TrainingPass:
         self.armed = True
         self.spent = 0.0
         """Seconds inside the hooks since the last reading."""
+        self.exact = False
+        """Whether norms are computed in fp64, which takes longer."""
         self._passes: list[PassNorms] = []
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
         self._handles: list[Any] = []
@@ -68,19 +69,24 @@ class TrainingPass:
         self._handles.clear()
         self._passes.clear()
 
-    @property
-    def ready(self) -> bool:
-        """Whether a pass went all the way and back since the last reading."""
-        return any(seen.done for seen in self._passes)
+    def take(self) -> PassReading | None:
+        """What the passes since the last reading showed; None where none went all the way and back.
 
-    def take(self) -> Measurements:
-        """What the passes since the last reading showed."""
+        None too where a norm left the range in which fp32 is right; passes are read exactly from then on.
+        """
         passes = [seen for seen in self._passes if seen.done]
         self._passes.clear()
+        if not passes:
+            return None
+        if len({seen.error is None for seen in passes}) > 1:
+            for seen in passes:
+                seen.error = None
         scale = self.loss_scale() if callable(self.loss_scale) else self.loss_scale
         # The gradient of a loss averaged over n samples is that of each sample's own loss over n.
         factors = [(seen.samples if self.loss_reduction == "mean" else 1) / scale for seen in passes]
-        return measurements_of(passes, factors)
+        reading = reading_of(passes, factors, self.exact)
+        self.exact = self.exact or reading is None
+        return reading
 
     def _looking(self) -> bool:
         return self.armed and self.model.training and torch.is_grad_enabled()
@@ -150,7 +156,7 @@ class TrainingPass:
             return
 
         def keep(grad: Tensor) -> None:
-            current.error = quick_norms(grad.flatten(1))
+            current.error = norms(grad.detach().flatten(1), self.exact)
 
         if logits.requires_grad and logits.ndim > 1:
             logits.register_hook(keep)  # type: ignore[no-untyped-call]
@@ -160,5 +166,5 @@ class TrainingPass:
         if site.ndim == 3 and tap.samples_axis == 1:
             site = site.transpose(0, 1)
         if site.ndim == 3 and self.reduction is TokenReduction.TOKEN_NORMS:
-            return quick_norms(site).mean(dim=1)
-        return quick_norms(self.reduction.vectors(site))
+            return norms(site, self.exact).mean(dim=1)
+        return norms(self.reduction.vectors(site), self.exact)

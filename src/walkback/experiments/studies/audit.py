@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
 
 AUDIT_VERSION = 1
-FAILED_UNKNOWN = "not finished"
+NOT_FINISHED = "not finished"
 
 
 def audit_file(results: Path, name: str) -> Path:
@@ -73,7 +73,7 @@ def _audited(cell: Cell, store: RunStore, errors: Mapping[str, str]) -> tuple[di
 
 
 def _error(run: StoredRun, errors: Mapping[str, str]) -> str:
-    return "" if run.finished else errors.get(run.run_id, FAILED_UNKNOWN)
+    return "" if run.finished else errors.get(run.run_id, NOT_FINISHED)
 
 
 def _seconds(run: StoredRun) -> float:
@@ -104,6 +104,6 @@ def refuse_to_lose_rows(path: Path, grid: GridConfig) -> None:
 
 
 def write_audit(path: Path, audit: Mapping[str, Any]) -> None:
-    """Write the audit, one line for each report so that changes can be read."""
+    """Write the audit whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(audit, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

@@ -200,11 +200,13 @@ def _row(key: str, d: Result) -> list[str]:
 
 
 def _gap(d: Result) -> str:
-    """The gap by verdict, which the published record gives in five digits."""
+    """The gap by verdict, with the digits that the published record gives."""
     gap = number(d["by_verdict"]["gap"])
     if gap is None or not d["by_verdict"]["separate"]:
         return "–" if gap is None else "overlap"
-    return figure(gap, 5) + ("×" if d["ratio"] else "")
+    if not d["ratio"]:
+        return figure(gap)
+    return f"{gap:,.2f}×" if gap < 1000 else f"{gap:,.0f}×"
 
 
 def _margin_rows(margins: Result) -> list[list[str]]:

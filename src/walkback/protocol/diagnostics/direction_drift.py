@@ -67,16 +67,16 @@ class DirectionDrift:
         """Group sums of one batch, split where a group ends."""
         from torch import cat, float64
 
-        vectors = capture.grad_vectors
         squares = capture.direction_norms.square()
         groups, start = {}, 0
         while start < capture.samples:
             number, inside = divmod(capture.offset + start, GROUP)
             stop = min(capture.samples, start + GROUP - inside)
-            total = cat([v[start:stop].sum(dim=0, dtype=float64) for v in vectors])
+            sums = [bulk[:, start:stop].sum(dim=1, dtype=float64).flatten() for bulk in capture.grad_bulk]
+            total = sums[0] if len(sums) == 1 else cat(sums)
             groups[number] = GroupSums(total, squares[:, start:stop].sum(dim=1), stop - start)
             start = stop
-        return Part(groups, tuple(v.shape[1] for v in vectors))
+        return Part(groups, tuple(v.shape[1] for v in capture.grad_vectors))
 
     @staticmethod
     def merge(left: Part, right: Part) -> Part:

@@ -1,0 +1,238 @@
+"""The studies: the published figures from the recorded audits, and known answers from made-up ones."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reference.made_results import epoch, network, row, write, write_audit, write_run
+from walkback.cli.main import app
+from walkback.errors import InputError, RecordError, UnknownName, WalkbackError
+from walkback.experiments.studies import STUDIES
+from walkback.experiments.studies.audited import load_audit
+from walkback.experiments.studies.drift import implied_share, stability_at
+from walkback.experiments.studies.temporal import for_good
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+RESMLP, CNN = GOLDEN / "resmlp_d256_audit_3seed.json", GOLDEN / "cnn_audit_3seed.json"
+
+
+def answer(name, path):
+    return STUDIES.load(name).run(load_audit(path))
+
+
+def test_ablation_of_the_recorded_audit_is_0_of_5_against_3_of_5():
+    policies = answer("ablation", RESMLP)["policies"]
+    counts = {name: (len(policy["walked_back"]), policy["of"]) for name, policy in policies.items()}
+    assert counts == {
+        "S0": (0, 5), "S1": (0, 5), "S2": (3, 5), "S3": (3, 5), "S4": (3, 5), "S5": (0, 5), "S_full": (3, 5),
+    }  # fmt: skip
+    assert policies["S_full"]["walked_back"] == ["DFA", "STATE_BRIDGE", "CREDIT_BRIDGE"]
+    assert policies["S5"]["mixed"] == ["DFA", "STATE_BRIDGE", "CREDIT_BRIDGE"]
+
+
+def test_sensitivity_of_the_recorded_audit_gives_the_published_gaps():
+    found = answer("sensitivity", RESMLP)
+    growth, gradient = (found["diagnostics"][letter]["by_verdict"] for letter in "ab")
+    assert round(growth["healthy"], 3) == 10.961
+    assert round(growth["degenerate"], 3) == 694.458
+    assert round(growth["gap"], 2) == 63.36
+    assert f"{gradient['healthy']:.4e}" == "1.0174e-04"
+    assert f"{gradient['degenerate']:.4e}" == "4.1803e-09"
+    assert round(gradient["gap"]) == 24338
+    assert (found["healthy"], found["networks"]) == (6, 15)
+    assert found["diagnostics"]["c"]["by_verdict"]["separate"] is False
+
+
+def test_four_of_the_five_recorded_firings_of_c_are_the_batch_size():
+    found = answer("sensitivity", RESMLP)["drift"]
+    assert sorted((entry["label"], entry["seed"], entry["because_of"]) for entry in found) == [
+        ("CREDIT_BRIDGE", 42, "batch size"),
+        ("CREDIT_BRIDGE", 456, "batch size"),
+        ("DFA", 123, "batch size"),
+        ("STATE_BRIDGE", 42, "drift"),
+        ("STATE_BRIDGE", 123, "batch size"),
+    ]
+    assert {entry["share_from"] for entry in found} == {"implied by (c)"}
+
+
+def test_the_recorded_cnn_audit_has_no_c_and_no_d():
+    found = answer("sensitivity", CNN)["diagnostics"]
+    assert (found["c"]["measured"], found["d"]["measured"]) == (0, 0)
+    assert (found["a"]["fired"], found["b"]["fired"]) == (6, 0)
+    assert answer("ablation", CNN)["policies"]["S_full"]["walked_back"] == ["dfa", "credit_bridge"]
+
+
+def test_drift_share_and_batch_size_are_two_sides_of_one_formula():
+    assert implied_share(0.30) == pytest.approx(0.0033, abs=5e-5)
+    assert implied_share(0.992) == pytest.approx(0.49, abs=5e-3)
+    for share in (1e-4, 0.01, 0.5):
+        assert implied_share(stability_at(128, share)) == pytest.approx(share)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Two methods: `calm` never fires (a) or (b); `loud` fires (a) at 2, (b) at 3 or, in the other convention, 1."""
+    results = tmp_path / "results"
+    calm = [epoch(n, acc=0.1 + 0.1 * n, c=0.5 if n in (0, 1) else 0.1) for n in range(5)]
+    gradients = [1e-3, 5e-7, 2e-7, 5e-8, 5e-8]
+    loud = [
+        epoch(n, acc=0.1 if n == 0 else 0.3, growth=1.1 if n < 2 else 80.0, g=gradients[n], gamma=[0.1 * n] * 5)
+        for n in range(5)
+    ]
+    write_run(results, "aaa", calm)
+    write_run(results, "bbb", loud)
+    write_run(results, "fff", [epoch(n, acc=0.3) for n in range(5)])
+    reports = [network("calm", 1), network("loud", 1, acc=0.3, growth=80.0, g=5e-8, c=0.4, rho=0.02)]
+    rows = [row("calm", 1, "aaa", "fff"), row("loud", 1, "bbb"), row("lost", 1, "ccc", error="the disk was full")]
+    return write_audit(results, "made", reports, rows)
+
+
+def test_first_firing_epochs_are_those_of_the_trace(made):
+    calm, loud = answer("temporal", made)["runs"]
+    assert calm["first"] == {"a": None, "b": None, "b at 1280": None, "c": 1, "d": 1}
+    # At epoch 1 the margin is −10 points, at 2 it is 0, from 3 on it is 10 and 20.
+    assert calm["for_good"] == {"a": None, "b": None, "b at 1280": None, "c": None, "d": None}
+    assert calm["times"]["d"] == 2
+    assert loud["first"] == {"a": 2, "b": 3, "b at 1280": 1, "c": None, "d": None}
+    assert loud["for_good"]["a"] == 2
+    assert loud["alignment"] == pytest.approx({"low": 0.1, "high": 0.4, "first_epochs": 0.2})
+
+
+@pytest.mark.parametrize(("fired", "start"), [([], None), ([1, 2, 4], 4), ([2, 3, 4], 2), ([1, 3], None)])
+def test_for_good_means_to_the_end(fired, start):
+    assert for_good(fired, 4) == start
+
+
+def test_early_stop_counts_what_is_saved_and_what_it_costs(made):
+    calm, loud = answer("early-stop", made)["runs"]
+    assert calm["stops"]["(a) or (b)"] is None
+    assert calm["stops"]["(a), (b) or (c)"] == {
+        "epoch": 1, "saved": 0.75, "saved_seconds": 6.0, "accuracy": 0.2, "cost_pp": pytest.approx(30.0),
+    }  # fmt: skip
+    assert loud["stops"]["(a) or (b)"]["epoch"] == 2
+    assert loud["stops"]["(a) or (b)"]["cost_pp"] == 0
+    assert loud["stops"]["(a) or (b), ‖g‖ at 1280"]["epoch"] == 1
+
+
+def test_random_init_reads_epoch_0_and_sees_when_methods_start_apart(made):
+    (found,) = answer("random-init", made)["networks"]
+    assert (found["accuracy"], found["near_chance"]) == (0.1, True)
+    assert found["fired"] == ["c"]
+    assert found["methods"] == ["calm", "loud"]
+    assert found["one_network"]
+    path = made.parent / "runs" / "bbb.json"
+    run = json.loads(path.read_text())
+    run["trace"][0]["residual_norms"][0] = 11.0
+    write(path, run)
+    assert not answer("random-init", made)["networks"][0]["one_network"]
+
+
+def test_sensitivity_finds_the_range_that_keeps_every_verdict(made):
+    found = answer("sensitivity", made)
+    growth = found["diagnostics"]["a"]
+    assert growth["by_verdict"]["gap"] == pytest.approx(80 / 1.1)
+    assert growth["same_verdicts"] == {"low": pytest.approx(1.1), "high": None, "held_by": 0}
+    assert [entry["because_of"] for entry in found["drift"]] == ["drift"]
+    changed = {point["threshold"]: point["changed"] for point in found["sweeps"]["a"]}
+    assert changed[1.0] == 1
+    assert changed[100.0] == 0  # (b), (c) and (d) still walk it back.
+    assert found["margins"]["turn_over_near"] == 0
+    assert [entry["margin_pp"] for entry in found["margins"]["networks"]] == pytest.approx([25.0, -5.0])
+
+
+def test_one_diagnostic_alone_bounds_the_range_on_both_sides(tmp_path):
+    reports = [network("good", 1, growth=10.0), network("bad", 1, growth=400.0)]
+    found = answer("sensitivity", write_audit(tmp_path, "two", reports))["diagnostics"]["a"]["same_verdicts"]
+    assert found == {"low": pytest.approx(10.0), "high": pytest.approx(400.0), "held_by": 1}
+
+
+def test_ablation_counts_mixed_methods_as_neither(tmp_path):
+    mixed = [
+        network("m", seed, growth=growth, gamma=[gamma] * 5) for seed, growth, gamma in ((1, 80, 0.1), (2, 1, 0.1))
+    ]
+    chance = [network("chance", seed, acc=0.15, frozen=0.1, gamma=[0.1] * 5) for seed in (1, 2)]
+    against = [network("against", seed, gamma=[-0.1] * 5) for seed in (1, 2)]
+    policies = answer("ablation", write_audit(tmp_path, "x", [*mixed, *chance, *against]))["policies"]
+    assert policies["S0"]["walked_back"] == ["chance"]
+    assert policies["S1"]["walked_back"] == ["chance", "against"]
+    assert policies["S2"]["mixed"] == ["m"]
+
+
+def test_a_diverged_network_fires_and_stays_out_of_the_extremes(tmp_path):
+    reports = [network("good", 1), network("nan", 1, growth=math.nan, acc=math.nan, gamma=[math.nan] * 5)]
+    path = write_audit(tmp_path, "x", reports)
+    found = answer("sensitivity", path)
+    assert (found["diagnostics"]["a"]["fired"], found["diagnostics"]["a"]["measured"]) == (1, 1)
+    assert answer("ablation", path)["policies"]["S0"]["walked_back"] == ["nan"]
+
+
+def test_the_same_audit_gives_the_same_answer_but_for_date_and_commit(made):
+    for name in STUDIES:
+        first, second = answer(name, made), answer(name, made)
+        assert {k: v for k, v in first.items() if k not in ("date", "commit")} == {
+            k: v for k, v in second.items() if k not in ("date", "commit")
+        }
+
+
+def study(*arguments):
+    return app(["study", *map(str, arguments)], standalone_mode=False)
+
+
+def test_the_command_prints_writes_json_and_a_page_with_all_answers(made, tmp_path, capsys):
+    options = ("--results", made.parent, "--markdown", tmp_path / "docs")
+    assert study("all", *options) == 0
+    assert study("ablation", RESMLP, *options) == 0
+    printed = capsys.readouterr().out
+    assert "When does each diagnostic fire first?" in printed
+    assert {path.name for path in (tmp_path / "docs").iterdir()} == {
+        "ablation.md", "sensitivity.md", "random_init.md", "temporal.md", "early_stop.md",
+    }  # fmt: skip
+    page = (tmp_path / "docs" / "ablation.md").read_text()
+    assert "## made" in page
+    assert "## recorded\\_resmlp\\_d256" in page
+    assert "| walked back | 0 of 5 | 0 of 5 | 3 of 5 | 3 of 5 | 3 of 5 | 0 of 5 | 3 of 5 |" in page
+    rows = STUDIES.load("sensitivity").draw(answer("sensitivity", RESMLP))[0].rows
+    assert "63.36×" in rows[0]
+    assert "24,338×" in rows[1]
+
+
+def test_studies_need_no_torch(made, tmp_path):
+    code = "import sys; from walkback.cli.main import app; app(sys.argv[1:], standalone_mode=False)"
+    code += "; assert 'torch' not in sys.modules"
+    arguments = ["study", "all", "--results", str(made.parent), "--markdown", str(tmp_path / "docs")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "words"),
+    [
+        (lambda r: (r / "runs" / "aaa.json").unlink(), RecordError, "aaa.json, which is not there. Make the run again"),
+        (lambda r: (r / "runs" / "aaa.json").write_text('{"id": "aa'), RecordError, "is not JSON"),
+        (
+            lambda r: (r / "runs" / "aaa.json").write_text('{"id": "zzz", "trace": []}'),
+            RecordError,
+            "not the result of",
+        ),
+        (lambda r: write_run(r, "aaa", [{"epoch": "first"}]), RecordError, "trace that cannot be read"),
+        (lambda r: write(r / "audit_made.json", {"audit_version": 1}), RecordError, "is not an audit"),
+        (lambda r: (r / "audit_made.json").unlink(), InputError, "there is no audit in"),
+    ],
+)
+def test_damaged_records_are_named(made, tmp_path, damage, error, words):
+    damage(made.parent)
+    with pytest.raises(error, match=words):
+        study("temporal", "--results", made.parent, "--markdown", tmp_path / "docs")
+
+
+def test_unknown_studies_and_audits_without_traces_are_refused(tmp_path):
+    with pytest.raises(UnknownName, match="Did you mean 'ablation'"):
+        study("ablaton", RESMLP)
+    with pytest.raises(WalkbackError, match="this study reads traces"):
+        study("temporal", RESMLP, "--results", tmp_path, "--markdown", tmp_path)

@@ -1,0 +1,83 @@
+import pytest
+import torch
+from example_files import load
+
+from walkback.errors import InputError
+from walkback.watch.trace import read_trace
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers and accelerate warn of their own dependencies
+
+
+@pytest.fixture(scope="module")
+def example():
+    return load("05_transformers")
+
+
+def test_a_real_trainer_is_stopped_by_a_bad_learning_rate_and_not_by_a_good_one(example, tmp_path):
+    ended = example.main(tmp_path)
+    state, decision = ended[1e-3]
+    assert decision.action == "continue"
+    assert state.global_step == state.max_steps
+    state, decision = ended[0.1]
+    assert decision.action == "stop"
+    assert state.global_step < state.max_steps
+    assert "residual stream exploded" in decision.reason
+    (last,) = read_trace(tmp_path / "lr_0.1.jsonl")[-1:]
+    assert last.action == "stop"
+    assert last.accuracy is not None
+
+
+def trained(example, folder, **settings):
+    from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
+
+    from walkback.integrations.transformers import WalkbackCallback
+
+    torch.manual_seed(0)
+    config = ViTConfig(
+        image_size=16, patch_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+        num_labels=4,
+    )  # fmt: skip
+    args = TrainingArguments(
+        output_dir=str(folder), num_train_epochs=2, learning_rate=1e-3, per_device_train_batch_size=32,
+        gradient_accumulation_steps=2, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True, seed=0,
+        dataloader_pin_memory=False,
+    )  # fmt: skip
+    callbacks = [WalkbackCallback(**settings)] if settings else []
+    model = ViTForImageClassification(config)
+    trainer = Trainer(model=model, args=args, train_dataset=example.Images(256, 1), callbacks=callbacks)
+    trainer.train()
+    return model, callbacks
+
+
+def held(example):
+    images = example.Images(128, 2)
+    return [{"pixel_values": images.images, "labels": images.labels}]
+
+
+def test_the_weights_are_the_same_bits_as_without_the_callback(example, tmp_path):
+    plain, _ = trained(example, tmp_path)
+    watched, _ = trained(example, tmp_path, batches=held(example), every=2, trace=tmp_path / "t")
+    read, callbacks = trained(example, tmp_path, batches=held(example), every=1, read_training=True)
+    for other in (watched, read):
+        assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), other.parameters(), strict=True))
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in other.modules())
+    lines = read_trace(tmp_path / "t")
+    assert [(line.epoch, line.step) for line in lines] == [(None, 2), (1.0, 4), (None, 6), (2.0, 8)]
+    assert callbacks[0].monitor.report.samples == 128
+
+
+def test_the_training_pass_of_a_trainer_shows_gradients_near_those_of_held_out_data(example, tmp_path):
+    heard = []
+    trained(
+        example, tmp_path, batches=held(example), every=1, read_training=True,
+        logs=[lambda line, decision: heard.append(line)],
+    )  # fmt: skip
+    passes = [line for line in heard if line.source == "training"]
+    probes = [line for line in heard if line.source == "probe"]
+    assert passes[0].samples == 64
+    assert passes[-1].bp_grad_norms == pytest.approx(probes[-1].bp_grad_norms, rel=0.5)
+
+
+def test_no_batches_at_all_is_said(example, tmp_path):
+    with pytest.raises(InputError, match="no held-out batches"):
+        trained(example, tmp_path, every=1000)

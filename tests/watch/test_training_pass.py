@@ -1,0 +1,233 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from watched_networks import CLASSES, INPUTS, WIDTH, Block, Net, bp_step, make_batches
+
+import walkback
+from walkback.errors import InputError
+from walkback.protocol import numerics
+from walkback.watch.pass_norms import quick_norms
+
+HELD = make_batches(64, seed=9)
+FIGURES = ("residual_norms", "bp_grad_norms")
+
+
+def agree(monitor, report, rel=1e-4):
+    for name in FIGURES:
+        assert getattr(monitor.report, name) == pytest.approx(getattr(report, name), rel=rel), name
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("size", [32, 200])
+def test_the_training_pass_shows_what_diagnose_measures_on_the_same_batch(reduction, size):
+    model = Net()
+    (x, y) = make_batches(size, seed=3)[0]
+    monitor = walkback.Monitor(model, HELD, every=1)
+    with monitor.watch_training(loss_reduction=reduction):
+        F.cross_entropy(model(x), y, reduction=reduction).backward()
+        assert monitor.step().measured
+    report = walkback.diagnose(model, [(x, y)])
+    agree(monitor, report)
+    assert monitor.report.error_size == pytest.approx(report.error_size, rel=1e-4)
+    assert monitor.report.samples == size
+
+
+def test_micro_batches_and_a_scaled_loss_are_taken_together():
+    model = Net()
+    batches = make_batches(32, 32, 32, 32, seed=3)
+    monitor = walkback.Monitor(model, HELD, every=1)
+    with monitor.watch_training(loss_scale=lambda: 1024.0 / 4):
+        for x, y in batches:
+            (F.cross_entropy(model(x), y) * 1024 / 4).backward()
+        monitor.step()
+    agree(monitor, walkback.diagnose(model, batches))
+    assert monitor.report.samples == 128
+
+
+class Checkpointed(Net):
+    def forward(self, x):
+        h = self.stem(x)
+        for block in self.blocks:
+            h = checkpoint(block, h, use_reentrant=False)
+        return self.head(self.norm(h))
+
+
+class Changed(Net):
+    """Overwrites the stream after a block has written it."""
+
+    def forward(self, x):
+        h = self.stem(x)
+        for block in self.blocks:
+            h = block(h)
+        return self.head(self.norm(h.mul_(1.0)))
+
+
+class Shared(nn.Module):
+    """One block, called three times."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.block, self.head = nn.Linear(INPUTS, WIDTH), Block(), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        h = self.stem(x)
+        for _ in range(3):
+            h = self.block(h)
+        return self.head(h)
+
+
+@pytest.mark.parametrize("kind", [Checkpointed, Changed, Shared])
+def test_networks_with_their_own_ways(kind):
+    model = kind()
+    x, y = make_batches(64, seed=3)[0]
+    blocks = "block" if kind is Shared else "blocks.*"
+    monitor = walkback.Monitor(model, HELD, every=1, blocks=blocks)
+    with monitor.watch_training():
+        for _ in range(2):
+            F.cross_entropy(model(x), y).backward()
+            monitor.step()
+    agree(monitor, walkback.diagnose(model, [(x, y)], blocks=blocks))
+
+
+class Tokens(nn.Module):
+    """A class token at the front, which alone is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(INPUTS, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, WIDTH, dropout=0.0, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        h = self.stem(x).unsqueeze(1).expand(-1, 5, -1) + 0.0
+        return self.head(self.encoder(h)[:, 0])
+
+
+def test_tokens_are_reduced_as_diagnose_does():
+    model = Tokens()
+    x, y = make_batches(32, seed=3)[0]
+    monitor = walkback.Monitor(model, HELD, every=1)
+    with monitor.watch_training():
+        F.cross_entropy(model(x), y).backward()
+        monitor.step()
+    agree(monitor, walkback.diagnose(model, [(x, y)]))
+
+
+class Parts(Net):
+    """A training step that calls the parts of the model, never the model."""
+
+    def loss(self, x, y):
+        h = self.stem(x)
+        for block in self.blocks:
+            h = block(h)
+        return F.cross_entropy(self.head(self.norm(h)), y)
+
+
+def test_a_model_that_is_called_by_its_parts():
+    model = Parts()
+    x, y = make_batches(64, seed=3)[0]
+    monitor = walkback.Monitor(model, HELD, every=1)
+    with monitor.watch_training():
+        for _ in range(2):
+            model.loss(x, y).backward()
+            assert monitor.step().measured
+    agree(monitor, walkback.diagnose(model, [(x, y)]))
+    assert monitor.report.error_size is None
+    assert monitor.report.samples == 64
+
+
+def test_passes_without_a_backward_and_evaluation_are_not_looked_at():
+    model = Net()
+    x, y = make_batches(64, seed=3)[0]
+    monitor = walkback.Monitor(model, HELD, every=1)
+    with monitor.watch_training():
+        with torch.no_grad():
+            model(x)
+        model(x)
+        assert not monitor.step().measured
+        model.eval()
+        F.cross_entropy(model(x), y).backward()
+        assert not monitor.step().measured
+
+
+def test_training_under_the_hooks_gives_the_same_bits_and_leaves_no_hook():
+    def train(watched):
+        torch.manual_seed(0)
+        model = Net(dropout=0.2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        monitor = walkback.Monitor(model, HELD, every=2)
+        if watched:
+            monitor.attach()
+        for x, y in make_batches(*[64] * 10, seed=4):
+            bp_step(model, optimizer, x, y)
+            if watched:
+                monitor.step()
+        monitor.detach()
+        return model
+
+    plain, watched = train(False), train(True)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), watched.parameters(), strict=True))
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in watched.modules())
+
+
+def test_an_exploding_bp_run_is_stopped_from_its_own_passes(tmp_path):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=30.0)
+    monitor = walkback.Monitor(model, HELD, every=1, trace=tmp_path / "t")
+    with monitor.watch_training():
+        for x, y in make_batches(*[64] * 40, seed=4):
+            bp_step(model, optimizer, x, y)
+            if monitor.step().stop:
+                break
+    assert monitor.decision.at.step < 40
+    assert monitor.decision.stop
+    assert '"source":"training"' in (tmp_path / "t").read_text()
+
+
+def test_with_a_budget_the_hooks_look_only_now_and_then():
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    monitor = walkback.Monitor(model, HELD, budget=0.05)
+    with monitor.watch_training():
+        measured = 0
+        for x, y in make_batches(*[256] * 200, seed=4):
+            bp_step(model, optimizer, x, y)
+            measured += monitor.step().measured
+    assert 1 <= measured < 100
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-16, 1.0, 1e17, 1e19, 1e30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_quick_norms_are_right_at_every_scale(scale, dtype):
+    vectors = (torch.randn(16, 64, dtype=torch.float64) * scale).to(dtype)
+    torch.testing.assert_close(quick_norms(vectors).double(), numerics.norms(vectors), rtol=1e-5, atol=0)
+
+
+def test_quick_norms_of_fp16_and_of_broken_values():
+    large = torch.full((2, 100), 6e4, dtype=torch.float16)
+    torch.testing.assert_close(quick_norms(large).double(), numerics.norms(large), rtol=1e-5, atol=0)
+    assert quick_norms(torch.tensor([[1.0, float("nan")]])).isnan().all()
+    assert quick_norms(torch.tensor([[1.0, float("inf")]])).isinf().all()
+
+
+def test_nan_in_the_training_pass_stops_the_run():
+    model = Net()
+    monitor = walkback.Monitor(model, HELD, every=1)
+    x, y = make_batches(64, seed=3)[0]
+    x[0, 0] = float("nan")
+    with monitor.watch_training():
+        F.cross_entropy(model(x), y).backward()
+        assert "non-finite" in monitor.step().reason
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_what_cannot_be_watched_is_said():
+    monitor = walkback.Monitor(Net(), HELD)
+    with pytest.raises(InputError, match="loss_reduction is 'max'"):
+        monitor.attach(loss_reduction="max")
+    compiled = walkback.Monitor(torch.compile(Net()), HELD)
+    with pytest.raises(InputError, match="hooks in a compiled model do not run"):
+        compiled.attach()
