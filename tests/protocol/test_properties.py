@@ -145,8 +145,8 @@ def test_a_further_batch_keeps_a_mean_vector_per_site_and_group_and_a_few_number
     monkeypatch.setattr(Session, "_fold", noted)
     inputs, targets = samples(128 * 6, seed=0)
     model = network(width=200)
-    walkback.diagnose(model, split(inputs, targets, 128))
+    walkback.diagnose(model, split(inputs, targets, 256))
     sites, vectors, per_sample = 4, 4 * 200, 5
     growths = {b - a for a, b in pairwise(sizes)}
     assert len(growths) == 1
-    assert growths.pop() <= 8 * (vectors + sites) + 8 * per_sample * sites * 128
+    assert growths.pop() <= 2 * 8 * (vectors + sites) + 8 * per_sample * sites * 256  # two groups of 128

@@ -7,8 +7,9 @@ from watched_networks import CLASSES, INPUTS, WIDTH, Block, Net, bp_step, make_b
 
 import walkback
 from walkback.errors import InputError
-from walkback.protocol import numerics
-from walkback.watch.pass_norms import quick_norms
+from walkback.protocol.reduction import TokenReduction
+from walkback.watch.pass_norms import PassNorms
+from walkback.watch.trace import read_trace
 
 HELD = make_batches(64, seed=9)
 FIGURES = ("residual_norms", "bp_grad_norms")
@@ -133,7 +134,7 @@ def test_a_model_that_is_called_by_its_parts():
     with monitor.watch_training():
         for _ in range(2):
             model.loss(x, y).backward()
-            assert monitor.step().measured
+            monitor.step()
     agree(monitor, walkback.diagnose(model, [(x, y)]))
     assert monitor.report.error_size is None
     assert monitor.report.samples == 64
@@ -199,18 +200,85 @@ def test_with_a_budget_the_hooks_look_only_now_and_then():
     assert 1 <= measured < 100
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-16, 1.0, 1e17, 1e19, 1e30])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_quick_norms_are_right_at_every_scale(scale, dtype):
-    vectors = (torch.randn(16, 64, dtype=torch.float64) * scale).to(dtype)
-    torch.testing.assert_close(quick_norms(vectors).double(), numerics.norms(vectors), rtol=1e-5, atol=0)
+def steps_of(model, monitor, batch, change=lambda step: None, steps=6):
+    """Steps without an optimizer, each after a change to the model; which of them measured."""
+    x, y = batch
+    measured = []
+    for step in range(1, steps + 1):
+        change(step)
+        F.cross_entropy(model(x), y).backward()
+        measured.append(monitor.step().measured)
+    return measured
 
 
-def test_quick_norms_of_fp16_and_of_broken_values():
-    large = torch.full((2, 100), 6e4, dtype=torch.float16)
-    torch.testing.assert_close(quick_norms(large).double(), numerics.norms(large), rtol=1e-5, atol=0)
-    assert quick_norms(torch.tensor([[1.0, float("nan")]])).isnan().all()
-    assert quick_norms(torch.tensor([[1.0, float("inf")]])).isinf().all()
+def test_step_upon_step_only_what_is_new_is_judged_and_written(tmp_path):
+    model = Net()
+    monitor = walkback.Monitor(model, HELD, every=1, trace=tmp_path / "t")
+
+    def grow(step):
+        if step == 3:
+            with torch.no_grad():
+                model.stem.weight.mul_(2)
+
+    with monitor.watch_training():
+        measured = steps_of(model, monitor, make_batches(64, seed=3)[0], grow)
+    # The light look at step 3 sees the change, and the next pass is read in full.
+    assert measured == [True, False, False, True, False, False]
+    assert [line.step for line in read_trace(tmp_path / "t")] == [1, 4]
+    agree(monitor, walkback.diagnose(model, make_batches(64, seed=3)))
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e17, 1e25, float("nan")])
+def test_a_light_look_misses_no_explosion_however_large(factor):
+    model = Net()
+    monitor = walkback.Monitor(model, HELD, every=1)
+    batch = make_batches(64, seed=3)[0]
+
+    def explode(step):
+        if step == 3:
+            with torch.no_grad():
+                model.blocks[1].down.weight.mul_(factor)
+
+    with monitor.watch_training():
+        steps_of(model, monitor, batch, explode, steps=4)
+    assert monitor.decision.stop
+    assert monitor.decision.at.step == 4
+    if factor < 1e20:  # beyond, the network's own LayerNorm overflows
+        agree(monitor, walkback.diagnose(model, [batch]))
+
+
+def test_a_gradient_that_shrinks_under_the_floor_is_seen():
+    model = Net()
+    monitor = walkback.Monitor(model, HELD, every=1)
+
+    def shrink(step):
+        if step == 3:
+            with torch.no_grad():
+                model.head.weight.mul_(1e-9)
+
+    with monitor.watch_training():
+        steps_of(model, monitor, make_batches(64, seed=3)[0], shrink, steps=4)
+    assert monitor.decision.reason == "(b) BP grad at numerical floor at step 4"
+    assert monitor.report.reading("b").case == "scale"
+
+
+def test_now_and_then_every_reading_is_full():
+    model = Net()
+    monitor = walkback.Monitor(model, HELD, every=2)
+    with monitor.watch_training():
+        measured = steps_of(model, monitor, make_batches(64, seed=3)[0])
+    assert measured == [False, True] * 3
+
+
+@pytest.mark.parametrize("reduction", list(TokenReduction))
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(9, 8), (9, 3, 8), (9, 2, 4, 4)])
+def test_the_median_of_a_light_pass_is_near_that_of_a_full_one(reduction, dtype, shape):
+    site = (torch.randn(shape, dtype=torch.float64) * 1e3).to(dtype)
+    full, light = PassNorms(1, full=True), PassNorms(1, full=False)
+    expected = full.norms(site, reduction).median()
+    torch.testing.assert_close(light.norms(site, reduction).double(), expected, rtol=1e-5, atol=0)
+    assert light.samples == full.samples == 9
 
 
 def test_nan_in_the_training_pass_stops_the_run():

@@ -53,6 +53,35 @@ class Batch:
         return Batch(mapped(self.inputs, lambda x: x.double() if x.is_floating_point() else x), self.targets)
 
 
+def joined(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
+    """Consecutive batches as one, up to that many samples, where one tensor each can hold them.
+
+    No figure depends on how samples are batched, and fewer, larger passes take less time.
+    """
+    waiting: list[Batch] = []
+    for batch in batches:
+        if waiting and (sum(b.size for b in waiting) + batch.size > most or not _alike(waiting[0], batch)):
+            yield _as_one(waiting)
+            waiting = []
+        waiting.append(batch)
+    if waiting:
+        yield _as_one(waiting)
+
+
+def _alike(first: Batch, other: Batch) -> bool:
+    """Whether both are plain tensors with one row per sample, of one shape."""
+    a, b = first.inputs, other.inputs
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or len(a) != first.size:
+        return False
+    return (a.shape, a.dtype, first.targets.shape) == (b.shape, b.dtype, other.targets.shape)
+
+
+def _as_one(batches: list[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    return Batch(torch.cat([b.inputs for b in batches]), torch.cat([b.targets for b in batches]))
+
+
 def first_samples(tensor: Tensor, size: int, count: int) -> Tensor:
     """The first samples along whichever of the two leading axes counts them; others stay whole."""
     for axis in range(min(2, tensor.ndim)):

@@ -18,6 +18,8 @@ from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Chain, samples_first
 
+SMALL_SITE = 2**15
+
 REFERENCE_BATCH = 128
 """The published floor is for a loss averaged over this many samples; gradients are reported that way."""
 
@@ -97,11 +99,11 @@ class Capture:
 
 
 def in_bulk(vectors: Sequence[Tensor]) -> list[Tensor]:
-    """One (sites, B, D) tensor where all sites are of one width, else one (1, B, D_l) for each.
+    """One (sites, B, D) tensor where all sites are small and of one width, else one (1, B, D_l) for each.
 
-    A few large operations take less time than many small ones.
+    Few operations take less time than many small ones; with large sites the copy would cost more than it saves.
     """
-    if len({vector.shape for vector in vectors}) == 1:
+    if len({vector.shape for vector in vectors}) == 1 and vectors[0].numel() <= SMALL_SITE:
         return [torch.stack(list(vectors))]
     return [vector.unsqueeze(0) for vector in vectors]
 

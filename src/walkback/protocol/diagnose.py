@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain as chained
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 from walkback._version import __version__
 from walkback.errors import BatchError
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
-from walkback.protocol.batches import Batch, read_batches
+from walkback.protocol.batches import Batch, joined, read_batches
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.fidelity import Fidelity, reference_fidelity
@@ -26,6 +27,9 @@ from walkback.protocol.sites import Blocks, Chain, find_chain
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
 from walkback.registry import DIAGNOSTICS
+
+MOST_SAMPLES, MOST_SITE_VALUES = 256, 2**20
+"""Small batches are measured together up to this many samples, and this many values at all sites."""
 
 LOOK_SAMPLES = 4
 """How many samples the passes that only look at the structure use."""
@@ -113,16 +117,29 @@ class Session:
         look = first.first(min(LOOK_SAMPLES, first.size))
         chain = self.chain = find_chain(self.model, look, self.blocks)
         check_independent(self.model, chain, look)
-        seen = self._with_default_reduction(capture(self.model, chain, first, self.loss, TokenReduction.FLATTEN))
-        fidelity = reference_fidelity(self.model, chain, first, self.loss, seen)
-        opening, samples = seen, seen.samples
-        self._fold(seen)
-        for number, batch in enumerate(self.batches, start=1):
-            seen = capture(self.model, chain, batch, self.loss, opening.reduction, samples)
-            _check_widths(opening, seen, number)
+        samples, opening, fidelity = 0, None, None
+        for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
+            seen = capture(self.model, chain, batch, self.loss, self.reduction or TokenReduction.FLATTEN, samples)
+            if opening is None:
+                opening = seen = self._with_default_reduction(seen)
+                fidelity = reference_fidelity(self.model, chain, batch, self.loss, seen)
+            _check_widths(opening, seen)
             samples += seen.samples
             self._fold(seen)
+        assert opening is not None
+        assert fidelity is not None
         return self._fields(samples, fidelity, [tuple(h.shape) for h in opening.hiddens])
+
+    def _samples_at_once(self, first: Batch) -> int:
+        """How many samples to measure in one pass: more than a batch holds, as long as the sites stay small.
+
+        On the CPU alone: elsewhere memory is scarcer, and the caller's batch size is what is known to fit. And not
+        where functions of the caller's take part, which may count on the batches that they know.
+        """
+        assert self.chain is not None
+        if first.targets.device.type != "cpu" or self.loss is not None or self.meter is not None:
+            return first.size
+        return max(first.size, min(MOST_SAMPLES, MOST_SITE_VALUES // self.chain.values_per_sample))
 
     def _with_default_reduction(self, seen: Capture) -> Capture:
         if self.reduction is None:
@@ -166,13 +183,13 @@ class Session:
         }
 
 
-def _check_widths(first: Capture, seen: Capture, number: int) -> None:
+def _check_widths(first: Capture, seen: Capture) -> None:
     """Widths that change between batches cannot be averaged."""
     for site, (before, now) in enumerate(zip(first.grad_vectors, seen.grad_vectors, strict=True)):
         if before.shape[1] != now.shape[1]:
             raise BatchError(
-                f"site {site} has the shape {tuple(seen.hiddens[site].shape)} in batch {number} and "
-                f"{tuple(first.hiddens[site].shape)} in batch 0; gradients of different widths cannot be averaged. "
+                f"site {site} has the shape {tuple(seen.hiddens[site].shape)} in one batch and "
+                f"{tuple(first.hiddens[site].shape)} in the first; gradients of different widths cannot be averaged. "
                 "Pad to one length, or pass tokens='class_token'."
             )
 

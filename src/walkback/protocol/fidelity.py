@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from walkback.protocol import numerics
 from walkback.protocol.batches import Batch
-from walkback.protocol.capture import Capture, sites_and_grads
+from walkback.protocol.capture import Capture, in_bulk, sites_and_grads
 from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.sites import Chain
 
@@ -34,8 +34,10 @@ def reference_fidelity(model: nn.Module, chain: Chain, batch: Batch, loss: Loss 
     except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
         reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
         return None, f"no fp64 pass: {reason}"
-    rounded = [seen.reduction.vectors(g)[: some.size] for g in seen.grads]
-    return tuple(_mean_cosine(r, seen.reduction.vectors(e)) for r, e in zip(rounded, exact, strict=True)), ""
+    rounded = in_bulk([seen.reduction.vectors(g)[: some.size] for g in seen.grads])
+    doubled = in_bulk([seen.reduction.vectors(g) for g in exact])
+    cosines = torch.cat([_agreement(r, e) for r, e in zip(rounded, doubled, strict=True)])
+    return tuple(cosines.mean(dim=1).tolist()), ""
 
 
 def _double_grads(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> list[Tensor]:
@@ -74,12 +76,11 @@ def _in_double(model: nn.Module) -> Iterator[None]:
             store[name] = tensor  # type: ignore[assignment]
 
 
-def _mean_cosine(rounded: Tensor, exact: Tensor) -> float:
-    """Mean over samples; a gradient that is exactly zero in both precisions agrees."""
+def _agreement(rounded: Tensor, exact: Tensor) -> Tensor:
+    """The cosine of each sample, (sites, B); a gradient that is exactly zero in both precisions agrees."""
     cosines = numerics.cosines(rounded, exact)
-    undefined = cosines.isnan()
-    if undefined.any():
-        both_zero = (rounded == 0).all(dim=1) & (exact == 0).all(dim=1)
+    if cosines.isnan().any():
+        both_zero = (rounded == 0).all(dim=-1) & (exact == 0).all(dim=-1)
         # One that is zero in working precision alone has lost its direction altogether.
         cosines = torch.where(both_zero, 1.0, cosines.nan_to_num(nan=0.0))
-    return float(cosines.mean())
+    return cosines

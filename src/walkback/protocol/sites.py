@@ -54,6 +54,8 @@ class Chain:
     """The blocks as one `blocks=` argument: a glob where one fits."""
     changes_input: bool = False
     """The forward pass writes to its input, and must be given a copy."""
+    values_per_sample: int = 1
+    """How many numbers one sample has at all sites together."""
 
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
@@ -68,7 +70,13 @@ def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
         run = _found(model, calls, logits)
     taps = _taps(run, calls, logits, batch.size)
     blocks_in_order = tuple(call.name for call in run)
-    return Chain(blocks_in_order, taps, pattern_of(blocks_in_order, names), changes_input)
+    values = sum(_wire_of(tap, calls).tensor.numel() for tap in taps) // batch.size
+    return Chain(blocks_in_order, taps, pattern_of(blocks_in_order, names), changes_input, max(values, 1))
+
+
+def _wire_of(tap: Tap, calls: Sequence[Call]) -> Wire:
+    call = next(call for call in calls if (call.module, call.nth) == (tap.module, tap.nth))
+    return call.read if tap.end == "input" else call.written
 
 
 def _check_all_called(run: Run, expected: Sequence[str]) -> None:

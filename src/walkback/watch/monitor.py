@@ -33,7 +33,6 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.live import LiveLine
 from walkback.watch.moment import At
-from walkback.watch.pass_norms import PassReading
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
 from walkback.watch.trace import TraceLine, append, line_of, open_for_adding
@@ -94,9 +93,8 @@ class Monitor:
             model, batches, blocks=blocks, loss=loss, tokens=tokens, credit=credit, max_batches=max_batches
         )
         self.clock = Clock()
-        self._latest: Measurements | PassReading | None = None
-        self._written: PassReading | None = None
-        """The reading of a training pass that was written last."""
+        self._latest: Measurements | None = None
+        self._unmeasured: tuple[Decision, Decision] | None = None
         self.training_pass: TrainingPass | None = None
         self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
         self.trace = Path(trace) if trace is not None else None
@@ -115,8 +113,7 @@ class Monitor:
     @property
     def report(self) -> DiagnosticReport | None:
         """The last measurement, judged and explained; None where there is none."""
-        latest = self._latest.measurements() if isinstance(self._latest, PassReading) else self._latest
-        return judge(latest, self.thresholds) if latest is not None else None
+        return judge(self._latest, self.thresholds) if self._latest is not None else None
 
     @property
     def overhead(self) -> float | None:
@@ -137,14 +134,12 @@ class Monitor:
             self.steps = step
         elif not ends_epoch:
             self.steps += 1
-        at = At(epoch=epoch, step=self.steps or None)
-        if ends_epoch:
-            return self._measured(at, "probe", self._probe, accuracy)
-        if self.training_pass is not None:
-            return self._from_training_pass(at, self.training_pass)
-        if not self.cadence.due(self.steps, self.clock):
+        if not ends_epoch and self.training_pass is not None:
+            return self._from_training_pass(epoch, self.training_pass)
+        if not ends_epoch and not self.cadence.due(self.steps, self.clock):
             return self._as_before
-        return self._measured(at, "probe", self._probe, None)
+        at = At(epoch=epoch, step=self.steps or None)
+        return self._measured(at, "probe", self._probe, accuracy)
 
     @contextmanager
     def watch_training(
@@ -152,8 +147,9 @@ class Monitor:
     ) -> Iterator[Monitor]:
         """Read the training passes inside the context, instead of running passes of the monitor's own.
 
-        For networks trained by BP: norms for (a) and (b) at every training step that the cadence chooses; of those, the
-        trace gets the ones that show something new, by a tenth at the deepest site. Say how the
+        For networks trained by BP: norms for (a) and (b) at the training steps that the cadence chooses. With every=1
+        each step is looked at, and judged and written where it shows something new, by a tenth at the deepest site,
+        or comes near to firing. Say how the
         loss is made of its samples' losses (`mean` or `sum`), and by what it is multiplied before `backward`: 1/k for
         k micro-batches, `scaler.get_scale` of an AMP scaler.
         """
@@ -172,8 +168,9 @@ class Monitor:
                 "monitor's own measurements work."
             )
         self.training_pass = TrainingPass(
-            self.probe.model, self.probe.chain, self.probe.reduction, loss_reduction, loss_scale
+            self.probe.model, self.probe.chain, self.probe.reduction, self.thresholds, loss_reduction, loss_scale
         )
+        self.training_pass.armed = self.cadence.due(self.steps + 1, self.clock)
         self.training_pass.attach()
 
     def detach(self) -> None:
@@ -184,8 +181,10 @@ class Monitor:
 
     @property
     def _as_before(self) -> Decision:
-        """The last decision, for a call that did not measure."""
-        return self.decision.model_copy(update={"measured": False})
+        """The last decision, for a call that did not measure; made once for each."""
+        if self._unmeasured is None or self._unmeasured[0] is not self.decision:
+            self._unmeasured = self.decision, self.decision.model_copy(update={"measured": False})
+        return self._unmeasured[1]
 
     def _resume(self, lines: Sequence[TraceLine]) -> None:
         for line in lines:
@@ -196,28 +195,20 @@ class Monitor:
     def _probe(self) -> Measurements:
         return self.probe.measure(self.thresholds.g_norm_floor)
 
-    def _from_training_pass(self, at: At, training_pass: TrainingPass) -> Decision:
-        if not training_pass.armed:
-            training_pass.armed = self.cadence.due(self.steps + 1, self.clock)
-            return self._as_before
-        with self.clock.measured(training_pass.spent):
-            training_pass.spent = 0.0
-            reading = training_pass.take()
-            news = reading is not None and self._is_news(reading)
-        decision = self._as_before if reading is None else self.decision.model_copy(update={"at": at})
-        if reading is not None:
-            self._latest = reading
-            if news:
-                self._written = reading
-                decision = self._measured(at, "training", reading.measurements, None)
-        # A pass that has to be read exactly is read as soon as there is one.
-        training_pass.armed = reading is None or self.cadence.due(self.steps + 1, self.clock)
+    def _from_training_pass(self, epoch: float | None, training_pass: TrainingPass) -> Decision:
+        """What the passes since the last step say. Kept short: with every=1 this runs after every training step."""
+        decision = self._as_before
+        if training_pass.armed:
+            begun = self.clock.now()
+            measured = training_pass.take()
+            spent, training_pass.spent = self.clock.now() - begun + training_pass.spent, 0.0
+            if measured is None:
+                self.clock.add(spent)
+            else:
+                at = At(epoch=epoch, step=self.steps or None)
+                decision = self._measured(at, "training", lambda: measured, None, spent)
+        training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
         return decision
-
-    def _is_news(self, reading: PassReading) -> bool:
-        """Whether a reading is to be judged and written: judging all of them at every step would cost too much."""
-        quiet = not self.course.firing and reading.far_from_firing(self.thresholds)
-        return not (quiet and self._written is not None and reading.much_like(self._written))
 
     def _measured(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from walkback.protocol import numerics
 from walkback.protocol.capture import REFERENCE_BATCH
-from walkback.protocol.records import Measurements, growth
+from walkback.protocol.records import Measurements
+from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -26,13 +25,19 @@ NEWS = 1.1
 
 
 class PassNorms:
-    """One forward and backward pass, as far as it has been seen: (B,) norms per site."""
+    """One forward and backward pass, as far as it has been seen.
 
-    def __init__(self, sites: int) -> None:
+    A full one has the norms of every sample at every site, and of the error, in fp64, (B,) each. A light one has the
+    medians of the stream and of the deepest gradient, from norms in fp32: enough to see that nothing has changed.
+    """
+
+    def __init__(self, sites: int, full: bool) -> None:
+        self.full = full
         self.hiddens: list[Tensor] = []
         self.grads: list[Tensor | None] = [None] * sites
         self.error: Tensor | None = None
-        """‖∂loss/∂logits‖ per sample, of the loss as it was."""
+        """‖∂loss/∂logits‖, of the loss as it was."""
+        self.samples = 0
 
     @property
     def forward_done(self) -> bool:
@@ -41,86 +46,66 @@ class PassNorms:
 
     @property
     def done(self) -> bool:
-        """Whether every site was passed, forward and back."""
-        return self.forward_done and all(grad is not None for grad in self.grads)
+        """Whether everything that is looked at was seen, forward and back."""
+        return self.forward_done and all(grad is not None for grad in (self.grads if self.full else self.grads[-1:]))
 
-    @property
-    def samples(self) -> int:
-        """The number of samples."""
-        return len(self.hiddens[0])
+    def norms(self, site: Tensor, reduction: TokenReduction) -> Tensor:
+        """‖x‖₂ of each sample, (B, …) → (B,), or in a light pass their median."""
+        self.samples = len(site)
+        if self.full:
+            return reduction.norms(site)
+        by_token = site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS
+        quick: Tensor = torch.linalg.vector_norm(
+            site if by_token else reduction.vectors(site), dim=-1, dtype=torch.promote_types(site.dtype, torch.float32)
+        )
+        # Not the mean of the two middle ones, and so a little lower: near enough for a look.
+        return (quick.mean(dim=1) if by_token else quick).median()
 
-
-def norms(vectors: Tensor, exact: bool) -> Tensor:
-    """‖x‖₂ along the last axis; in fp32, which is right between `SAFE_LOW` and `SAFE_HIGH`, unless `exact`."""
-    if exact or vectors.dtype == torch.float64:
-        return numerics.norms(vectors)
-    quick: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.float32)
-    return quick
-
-
-@dataclass(frozen=True)
-class PassReading:
-    """The medians over the samples of one step's passes: plain numbers, since this is made at every step."""
-
-    residual_norms: list[float]
-    bp_grad_norms: list[float]
-    error_size: float | None
-    samples: int
-    nonfinite_hiddens: list[int] | None
-    nonfinite_grads: list[int] | None
-
-    def measurements(self) -> Measurements:
-        """The figures to judge."""
-        return Measurements(**{name: getattr(self, name) for name in self.__dataclass_fields__})
-
-    def far_from_firing(self, limits: DiagnosticThresholds) -> bool:
-        """Whether all is finite and neither (a) nor (b) can fire; where this is false, the diagnostics decide."""
-        if self.nonfinite_hiddens or self.nonfinite_grads or not self.bp_grad_norms[-1] > limits.g_norm_floor:
-            return False
-        return all(growth(a, b) < limits.h_norm_explosion_ratio for a, b in pairwise(self.residual_norms))
-
-    def much_like(self, other: PassReading) -> bool:
-        """Whether the stream and the gradient at the deepest site are about what they were."""
-        pairs = ((self.residual_norms, other.residual_norms), (self.bp_grad_norms, other.bp_grad_norms))
-        return all(now[-1] < NEWS * before[-1] and before[-1] < NEWS * now[-1] for now, before in pairs)
+    def rows(self) -> NDArray[np.float64]:
+        """h_0 … h_L, the gradients and the error, on the CPU: NumPy is faster than torch with so few numbers."""
+        found = [row for row in (*self.hiddens, *self.grads, self.error) if row is not None]
+        array: NDArray[np.float64] = torch.stack(found).cpu().numpy().astype(np.float64)
+        return array
 
 
-def reading_of(passes: Sequence[PassNorms], factors: Sequence[float], exact: bool) -> PassReading | None:
-    """Medians over the samples of all passes; a factor turns a pass's gradients into each sample's own.
-
-    None where a norm left the range in which fp32 is right: such a pass has to be read exactly.
-    """
+def reading_of(passes: Sequence[PassNorms], factors: Sequence[float]) -> Measurements:
+    """Medians over the samples of full passes; a factor turns a pass's gradients into each sample's own."""
     sites = len(passes[0].hiddens)
-    rows = np.concatenate([_array(seen) for seen in passes], axis=1)
-    if not exact and _unsafe(rows):
-        return None
-    counts = [seen.samples for seen in passes]
-    rows[sites:] *= np.repeat(factors, counts)
-    rows[sites : 2 * sites] /= REFERENCE_BATCH
-    medians = _medians(rows)
-    broken = None
-    if not np.isfinite(rows).all():
-        broken = (~np.isfinite(rows)).sum(axis=1).tolist()
-    return PassReading(
-        residual_norms=medians[:sites],
-        bp_grad_norms=medians[sites : 2 * sites],
+    rows = _joined(passes, factors)
+    medians, broken = _medians(rows), (~np.isfinite(rows)).sum(axis=1).tolist()
+    return Measurements(
+        residual_norms=tuple(medians[:sites]),
+        bp_grad_norms=tuple(norm / REFERENCE_BATCH for norm in medians[sites : 2 * sites]),
         error_size=medians[2 * sites] if len(medians) > 2 * sites else None,
         samples=rows.shape[1],
-        nonfinite_hiddens=broken[:sites] if broken else None,
-        nonfinite_grads=broken[sites : 2 * sites] if broken else None,
+        nonfinite_hiddens=tuple(broken[:sites]),
+        nonfinite_grads=tuple(broken[sites : 2 * sites]),
     )
 
 
-def _array(seen: PassNorms) -> NDArray[np.float64]:
-    """Rows h_0 … h_L, g_0 … g_L and the error, on the CPU: NumPy is faster than torch with so few numbers."""
-    found = [row for row in (*seen.hiddens, *seen.grads, seen.error) if row is not None]
-    array: NDArray[np.float64] = torch.stack(found).cpu().numpy().astype(np.float64)
-    return array
+def nothing_new(seen: PassNorms, factor: float, before: Measurements, limits: DiagnosticThresholds) -> bool:
+    """Whether a light pass is far from firing (a) or (b), and much like what was read before."""
+    assert before.residual_norms is not None
+    assert before.bp_grad_norms is not None
+    *stream, gradient = (row.item() for row in (*seen.hiddens, seen.grads[-1]) if row is not None)
+    if not all(SAFE_LOW < norm < SAFE_HIGH for norm in (*stream, gradient)):  # NaN too
+        return False
+    gradient *= factor / REFERENCE_BATCH
+    calm = gradient > limits.g_norm_floor and all(
+        after < limits.h_norm_explosion_ratio * earlier for earlier, after in pairwise(stream)
+    )
+    pairs = ((stream[-1], before.residual_norms[-1]), (gradient, before.bp_grad_norms[-1]))
+    return calm and all(now < NEWS * then and then < NEWS * now for now, then in pairs)
 
 
-def _unsafe(rows: NDArray[np.float64]) -> bool:
-    """Whether a norm is too small or too large to trust in fp32; NaN is NaN in any precision."""
-    return bool(np.nanmin(rows, initial=1.0) < SAFE_LOW or np.nanmax(rows, initial=1.0) > SAFE_HIGH)
+def _joined(passes: Sequence[PassNorms], factors: Sequence[float]) -> NDArray[np.float64]:
+    """The rows of all passes side by side, those of gradients and errors times their factor."""
+    parts = []
+    for seen, factor in zip(passes, factors, strict=True):
+        part = seen.rows()
+        part[len(seen.hiddens) :] *= factor
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
 def _medians(values: NDArray[np.float64]) -> list[float]:
@@ -128,6 +113,5 @@ def _medians(values: NDArray[np.float64]) -> list[float]:
     ordered = np.sort(values, axis=1)  # NaN sorts last
     count = values.shape[1]
     middle = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
-    middle[np.isnan(ordered[:, -1])] = np.nan
-    found: list[float] = middle.tolist()
+    found: list[float] = np.where(np.isnan(ordered[:, -1]), np.nan, middle).tolist()
     return found

@@ -97,11 +97,6 @@ class Course:
         self._seen: list[Seen] = []
         self._in_a_row: dict[str, int] = {}
 
-    @property
-    def firing(self) -> bool:
-        """Whether the last measurement counted towards stopping."""
-        return bool(self._in_a_row)
-
     def see(self, at: At, readings: Sequence[Reading]) -> Decision:
         """Take in one measurement; one of an earlier moment than the last takes the run back to there."""
         fired = tuple(r.letter for r in readings if r.state is State.FIRE)

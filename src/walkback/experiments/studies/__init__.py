@@ -1,7 +1,7 @@
 """One file per question. Each reads an audit and the runs it refers to, and needs no torch and no training.
 
-A study is a module with `QUESTION`, `study(audit)`, which gives plain JSON, and `sections(result)`, which draws
-that JSON and nothing else.
+A study is a `base.Study`: `answer` makes plain JSON of an audit, and `draw` makes paragraphs and tables of that JSON
+and of nothing else. A new one is one file and one row here.
 """
 
 from walkback.registry import Registry
