@@ -56,16 +56,18 @@ class Batch:
 def joined(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
     """Consecutive batches as one, up to that many samples, where one tensor each can hold them.
 
-    No figure depends on how samples are batched, and fewer, larger passes take less time.
+    No figure depends on how samples are batched, and fewer, larger passes take less time. A joined batch is good
+    until the next one is asked for: its inputs are written over.
     """
     waiting: list[Batch] = []
+    space: list[Tensor] = []
     for batch in batches:
         if waiting and (sum(b.size for b in waiting) + batch.size > most or not _alike(waiting[0], batch)):
-            yield _as_one(waiting)
+            yield _as_one(waiting, space)
             waiting = []
         waiting.append(batch)
     if waiting:
-        yield _as_one(waiting)
+        yield _as_one(waiting, space)
 
 
 def _alike(first: Batch, other: Batch) -> bool:
@@ -76,10 +78,15 @@ def _alike(first: Batch, other: Batch) -> bool:
     return (a.shape, a.dtype, first.targets.shape) == (b.shape, b.dtype, other.targets.shape)
 
 
-def _as_one(batches: list[Batch]) -> Batch:
+def _as_one(batches: list[Batch], space: list[Tensor]) -> Batch:
+    """The batches joined, in space that is kept: to come by fresh memory takes longer than to copy into it."""
     if len(batches) == 1:
         return batches[0]
-    return Batch(torch.cat([b.inputs for b in batches]), torch.cat([b.targets for b in batches]))
+    rows, example = sum(b.size for b in batches), batches[0].inputs
+    if not space or space[0].shape[1:] != example.shape[1:] or len(space[0]) < rows or space[0].dtype != example.dtype:
+        space[:] = [example.new_empty((rows, *example.shape[1:]))]
+    inputs = torch.cat([b.inputs for b in batches], out=space[0][:rows])
+    return Batch(inputs, torch.cat([b.targets for b in batches]))
 
 
 def first_samples(tensor: Tensor, size: int, count: int) -> Tensor:
