@@ -110,17 +110,13 @@ def audit(name, train, credit=None):
     model = ResidualMLP()
     train(model)
     frozen = walkback.frozen_baseline(train, ResidualMLP, held_out, seed=SEED)
-    return walkback.diagnose(
-        model, held_out, frozen_baseline_acc=frozen, method_name=name, credit=credit, seed=SEED
-    )
+    return walkback.diagnose(model, held_out, frozen_baseline_acc=frozen, method_name=name, credit=credit, seed=SEED)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # a network this small is no faster with more
     started = time.perf_counter()
-    print(
-        "Training a residual MLP with BP and with DFA, and each again with its blocks frozen …\n", flush=True
-    )
+    print("Training a residual MLP with BP and with DFA, and each again with its blocks frozen …\n", flush=True)
     reports = [audit("BP", train_bp), audit("DFA", train_dfa, credit=feedback)]
     for report in reports:
         print(report, end="\n\n")

@@ -11,7 +11,7 @@ import pytest
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
-SCRIPT = '''
+SCRIPT = """
 import torch
 from torch import nn
 
@@ -59,7 +59,7 @@ def endless():
     import time
     print("ready", flush=True)
     time.sleep(60)
-'''
+"""
 
 
 def walkback(*arguments, cwd=None):

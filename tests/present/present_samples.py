@@ -17,10 +17,7 @@ from walkback.protocol.records import (
 )
 from walkback.protocol.thresholds import DiagnosticThresholds
 
-HOSTILE = (
-    "<script>alert(1)</script> \"q\" 'a' \\ | `x` \x1b[31m\n# h {%_&#$~^} @me :smile: [bold]b[/] "
-    "שלום \u202eevil"
-)
+HOSTILE = "<script>alert(1)</script> \"q\" 'a' \\ | `x` \x1b[31m\n# h {%_&#$~^} @me :smile: [bold]b[/] שלום \u202eevil"
 
 NAN, INF = math.nan, math.inf
 
@@ -69,14 +66,11 @@ def full(**changes: Any) -> DiagnosticReport:
         "reference_fidelity": [1.0, 0.99999, 0.99998, 1.0, 0.99997],
         "stability_layer": 2,
         "cross_batch_stability": 0.047060725092887876,
-        "cross_batch_stability_interval": Interval(
-            low=-0.011, high=0.105, level=0.95, how="jackknife over 10 groups"
-        ),
+        "cross_batch_stability_interval": Interval(low=-0.011, high=0.105, level=0.95, how="jackknife over 10 groups"),
         "site_stabilities": [0.213, -0.041, 0.047060725092887876, 0.0662, 0.0893],
         "drift_shares": SHARES,
         "drift_share_intervals": [
-            Interval(low=s - 0.0005, high=s + 0.0005, level=0.95, how="jackknife over 10 groups")
-            for s in SHARES
+            Interval(low=s - 0.0005, high=s + 0.0005, level=0.95, how="jackknife over 10 groups") for s in SHARES
         ],
         "groups": 10,
         "headline_acc": 0.3107,
@@ -191,9 +185,7 @@ def hostile() -> DiagnosticReport:
 
 def undecided() -> DiagnosticReport:
     report = healthy(warnings=("credit at site 3 is constant over samples",), seed=None)
-    reading = report.reading("a").model_copy(
-        update={"state": State.UNDECIDED, "sentence": "Only a bound is known."}
-    )
+    reading = report.reading("a").model_copy(update={"state": State.UNDECIDED, "sentence": "Only a bound is known."})
     others = tuple(r for r in report.readings if r.letter != "a")
     return report.model_copy(update={"readings": (reading, *others), "complete": False})
 
@@ -215,9 +207,7 @@ def fragile() -> DiagnosticReport:
 
 
 def extremes() -> DiagnosticReport:
-    return full(
-        residual_norms=[1e-320, 1e308, 1e-300, 1e300, 1.0], bp_grad_norms=[1e308, 1e-38, 5e-324, 1.0, 1e300]
-    )
+    return full(residual_norms=[1e-320, 1e308, 1e-300, 1e300, 1.0], bp_grad_norms=[1e308, 1e-38, 5e-324, 1.0, 1e300])
 
 
 AWKWARD: dict[str, DiagnosticReport] = {

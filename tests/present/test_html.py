@@ -115,9 +115,7 @@ def test_every_card_has_a_word_a_shape_a_figure_a_rule_a_picture_and_a_meaning(p
     assert page.text("p", class_="meaning") == [" ".join(r.sentence.split()) for r in full().readings]
     pictures = page.all("svg", class_="gauge")
     assert len(pictures) == 4
-    assert pictures[0]["attrs"]["aria-label"].startswith(
-        "FIRE, 2040×, fires when > 50×, 95 % interval 1960 to 2130×"
-    )
+    assert pictures[0]["attrs"]["aria-label"].startswith("FIRE, 2040×, fires when > 50×, 95 % interval 1960 to 2130×")
     for card in re.findall("<article.*?</article>", text, re.DOTALL):
         assert card.count('class="limit"') == card.count('class="zone"') == card.count('class="whisker"') == 1
         assert card.count('class="marker"') == 1
@@ -146,9 +144,7 @@ def test_the_sites_are_drawn_and_listed(pages):
 def test_what_was_not_measured_keeps_its_place(pages):
     missing = pages["empty"][1].text("p", class_="missing")
     assert missing == ["not measured at the sites"] * 3 + ["not measured: no credit rule was given"]
-    assert pages["no_feedback"][1].text("p", class_="missing") == [
-        "N/A: the checkpoint holds no feedback matrices"
-    ]
+    assert pages["no_feedback"][1].text("p", class_="missing") == ["N/A: the checkpoint holds no feedback matrices"]
     assert "No frozen baseline was given" in "".join(pages["healthy"][1].text("dd"))
 
 

@@ -65,9 +65,7 @@ def test_the_four_diagnostics_stand_in_a_table():
 
 def test_sites_and_null_stand_in_tables():
     sites = rows_of(render(full()), "### Sites")
-    assert " ".join(sites[3]) == (
-        "1 blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410 -3.10e-04 1.000 -0.0310 (a)"
-    )
+    assert " ".join(sites[3]) == ("1 blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410 -3.10e-04 1.000 -0.0310 (a)")
     assert len(sites) == 2 + 5
     null = rows_of(render(full()), "### Γ and its null")
     assert null[2] == ["0", "stem", "+0.429", "+0.441", "+0.00120", "0.0210", "+20.4"]

@@ -81,9 +81,7 @@ def test_a_gauge_without_a_threshold_is_not_drawn():
     st.sampled_from([(">", 50.0, "×"), ("<", 1e-7, ""), (">", 0.3, ""), ("<", 2.0, "pp"), ("<", 0.0, "pp")]),
 )
 def test_a_gauge_stays_inside_its_picture(value, rule):
-    drawn = gauge(
-        reading(value, *rule, interval=Interval(low=-abs(value), high=abs(value), level=0.9, how=""))
-    )
+    drawn = gauge(reading(value, *rule, interval=Interval(low=-abs(value), high=abs(value), level=0.9, how="")))
     places = [drawn.threshold, drawn.fires_from, drawn.fires_to, *(t.share for t in drawn.ticks)]
     places += [] if drawn.figure is None else [drawn.figure]
     places += drawn.interval or []
@@ -91,9 +89,7 @@ def test_a_gauge_stays_inside_its_picture(value, rule):
 
 
 def test_a_chart_keeps_order_and_leaves_a_gap_at_lost_sites():
-    drawn = chart(
-        Series([1.0, 10.0, NAN, 1e5, 1e3], ["a", "b", "c", "d", "e"], "‖h‖", True, deciding=frozenset({3}))
-    )
+    drawn = chart(Series([1.0, 10.0, NAN, 1e5, 1e3], ["a", "b", "c", "d", "e"], "‖h‖", True, deciding=frozenset({3})))
     ys = [p.y for p in drawn.points]
     assert ys[0] > ys[1] > ys[4] > ys[3]
     assert [p.shape for p in drawn.points] == ["dot", "dot", "lost", "deciding", "dot"]

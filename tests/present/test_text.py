@@ -161,6 +161,4 @@ def test_no_width_cuts_a_number_in_two(width):
 
 def test_a_pipe_gets_the_full_width(capsys):
     print_report(full())
-    assert [line.rstrip() for line in capsys.readouterr().out.rstrip().split("\n")] == render(full()).split(
-        "\n"
-    )
+    assert [line.rstrip() for line in capsys.readouterr().out.rstrip().split("\n")] == render(full()).split("\n")

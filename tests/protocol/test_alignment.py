@@ -102,9 +102,7 @@ def test_alignment_per_site_deep_and_orders_agree_with_explicit_loops(net, batch
     orders = alignment.orders
     assert orders["all: mean over sites of mean over samples"] == pytest.approx(float(rows.mean()), abs=1e-6)
     medians = rows.quantile(0.5, dim=0)
-    assert orders["deep: mean over sites of median over samples"] == pytest.approx(
-        float(medians[1:].mean()), abs=1e-6
-    )
+    assert orders["deep: mean over sites of median over samples"] == pytest.approx(float(medians[1:].mean()), abs=1e-6)
     assert orders["deep: median over sites of mean over samples"] == pytest.approx(
         float(rows.mean(0)[1:].quantile(0.5)), abs=1e-6
     )
@@ -152,9 +150,7 @@ def test_gamma_does_not_depend_on_the_order_of_samples(net, batches):
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(2))
     feedback = Feedback(torch.Generator().manual_seed(5))
     shuffled = walkback.diagnose(net, [(x[order], y[order])], credit=feedback).alignment
-    assert shuffled.sites == pytest.approx(
-        walkback.diagnose(net, batches, credit=feedback).alignment.sites, abs=1e-6
-    )
+    assert shuffled.sites == pytest.approx(walkback.diagnose(net, batches, credit=feedback).alignment.sites, abs=1e-6)
 
 
 def warnings_for(net, batches, credit):

@@ -101,9 +101,7 @@ def test_a_rule_that_moves_frozen_parameters_is_caught(data):
         with torch.no_grad():
             model.blocks[1].linear.weight.add_(1e-3)
 
-    with pytest.raises(
-        BaselineError, match=r"changed 1 of 4 frozen parameters \(blocks.1.linear.weight first\)"
-    ):
+    with pytest.raises(BaselineError, match=r"changed 1 of 4 frozen parameters \(blocks.1.linear.weight first\)"):
         walkback.frozen_baseline(careless, Net, data)
 
 

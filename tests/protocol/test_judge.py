@@ -71,9 +71,7 @@ def test_a_figure_on_its_threshold_does_not_fire(changes):
 
 
 def test_all_reasons_stand_in_the_published_order():
-    judged = report(
-        residual_norms=[1, 1e3, 1e6], bp_grad_norms=[1e-9] * 3, cross_batch_stability=0.9, headline_acc=0.3
-    )
+    judged = report(residual_norms=[1, 1e3, 1e6], bp_grad_norms=[1e-9] * 3, cross_batch_stability=0.9, headline_acc=0.3)
     assert judged.verdict == (
         "needs walk-back: residual stream exploded; BP grad at numerical floor; "
         "BP grad direction is drift-dominated; deep blocks fail to beat frozen-random baseline"

@@ -76,9 +76,7 @@ def test_non_finite_values_show_in_norms():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
 def test_median_is_the_usual_one(values):
-    assert float(numerics.median(torch.tensor(values, dtype=torch.float64))) == pytest.approx(
-        np.median(values)
-    )
+    assert float(numerics.median(torch.tensor(values, dtype=torch.float64))) == pytest.approx(np.median(values))
 
 
 def test_median_of_nan_is_nan():

@@ -35,9 +35,7 @@ def test_seeds_that_fail_for_different_reasons_agree_that_they_fail():
 
 
 def test_mean_and_sd_over_seeds():
-    summary = combine(
-        [seed(i, headline_acc=acc, frozen_baseline_acc=0.3) for i, acc in enumerate((0.5, 0.6, 0.7))]
-    )
+    summary = combine([seed(i, headline_acc=acc, frozen_baseline_acc=0.3) for i, acc in enumerate((0.5, 0.6, 0.7))])
     assert summary.headline_mean == pytest.approx(0.6)
     assert summary.headline_sd == pytest.approx(0.1)
     margin = summary.diagnostic("d")

@@ -40,9 +40,7 @@ def raw(seed: int, count: int = 12) -> Raw:
         (torch.zeros(2, 3, 3, 3, dtype=torch.uint8), torch.tensor([0, 1]), "need 3 means"),
     ],
 )
-def test_a_split_refuses_what_it_cannot_hold(
-    inputs: torch.Tensor, labels: torch.Tensor, message: str
-) -> None:
+def test_a_split_refuses_what_it_cannot_hold(inputs: torch.Tensor, labels: torch.Tensor, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Split(inputs, labels, GREY)
 
@@ -55,9 +53,7 @@ def test_a_dataset_refuses_labels_out_of_range_and_two_shapes() -> None:
         Dataset("tiny", grey_split(), other, ("a", "b"))
 
 
-@pytest.mark.parametrize(
-    "arguments", [((), ()), ((0.1,), (0.0,)), ((0.1,), (0.2, 0.3)), ((0.1,), (0.2,), -1)]
-)
+@pytest.mark.parametrize("arguments", [((), ()), ((0.1,), (0.0,)), ((0.1,), (0.2, 0.3)), ((0.1,), (0.2,), -1)])
 def test_a_preparation_refuses_nonsense(arguments: tuple[object, ...]) -> None:
     with pytest.raises(InputError):
         Preparation(*arguments)  # type: ignore[arg-type]
@@ -110,9 +106,7 @@ def test_digits_are_split_by_class_and_scaled() -> None:
     assert torch.all((shares - 0.3).abs() < 0.005)
     assert digits.train.inputs.unique().tolist() == [round(value * 255 / 16) for value in range(17)]
     pixels = digits.train.inputs.double() / 255
-    assert (pixels.mean().item(), pixels.std(correction=0).item()) == pytest.approx(
-        (0.3052, 0.3757), abs=1e-4
-    )
+    assert (pixels.mean().item(), pixels.std(correction=0).item()) == pytest.approx((0.3052, 0.3757), abs=1e-4)
 
 
 def test_other_digits_than_the_known_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,9 +146,7 @@ def test_alpha_makes_the_teacher_harder() -> None:
     assert hard > 0.11
 
 
-@pytest.mark.parametrize(
-    "options", [{"alpha": 0.0}, {"alpha": float("nan")}, {"samples": 50}, {"seed": -1}], ids=str
-)
+@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"alpha": float("nan")}, {"samples": 50}, {"seed": -1}], ids=str)
 def test_a_teacher_that_cannot_be_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(InputError, match="expected"):
         load_dataset("synthetic_teacher", **options)

@@ -210,9 +210,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(batch: str, tmp_path: Path, c
     folder, mark = official_folder(tmp_path), tmp_path / "burgled"
     hostile = python2_pickle({b"labels": [0], b"data": Burglar(mark)})
     (folder / batch).write_bytes(hostile)
-    with pytest.raises(
-        DataError, match=rf"{batch} is not an official .*mkdir, which no CIFAR-10 batch needs"
-    ):
+    with pytest.raises(DataError, match=rf"{batch} is not an official .*mkdir, which no CIFAR-10 batch needs"):
         load_cifar(path=folder)
     assert not mark.exists()
     assert not cache.exists()
@@ -254,9 +252,7 @@ def test_other_content_in_the_right_layout_is_refused(tmp_path: Path, cache: Pat
     images = CIFAR.train.images.copy()
     images[0, 0, 0, 0] ^= 1
     folder = official_folder(tmp_path, RawPair(Raw(images, CIFAR.train.labels), CIFAR.test))
-    with pytest.raises(
-        DataError, match=r"20 \+ 4 images of \(32, 32, 3\) that are not cifar10 \(fingerprint"
-    ):
+    with pytest.raises(DataError, match=r"20 \+ 4 images of \(32, 32, 3\) that are not cifar10 \(fingerprint"):
         load_cifar(path=folder)
     assert not cache.exists()
 
@@ -294,9 +290,7 @@ def test_broken_archives_are_named(tmp_path: Path) -> None:
         ("test_lables.json", b"[1, 2, 3]", r"labels of shape \(3,\) for 4 images"),
     ],
 )
-def test_broken_members_of_the_package_are_named(
-    member: str, content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_broken_members_of_the_package_are_named(member: str, content: bytes, message: str, tmp_path: Path) -> None:
     with tarfile.open(npm_archive(tmp_path)) as archive:
         members = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
     members[f"package/{member}"] = content
@@ -342,9 +336,7 @@ def damage_pixel(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [damage_half, damage_pixel, lambda _: b"", lambda _: b"\x93NUMPY"])
-def test_a_damaged_cache_is_named_and_rebuilt(
-    damage: Callable[[bytes], bytes], tmp_path: Path, cache: Path
-) -> None:
+def test_a_damaged_cache_is_named_and_rebuilt(damage: Callable[[bytes], bytes], tmp_path: Path, cache: Path) -> None:
     folder = official_folder(tmp_path)
     load_cifar(path=folder)
     file = cache / "cifar10.npz"

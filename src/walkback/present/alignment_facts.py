@@ -37,9 +37,7 @@ def _deep(alignment: Alignment) -> str:
 def _null(null: NullAlignment | None, why_none: str) -> str:
     if null is None:
         return f"none: {shortened(why_none, NOTE_LENGTH)}" if why_none else "not measured"
-    spread = (
-        f"{signed(null.deep_mean)} ± {figure(null.deep_sd)} over {null.draws:,} fresh draws of the feedback"
-    )
+    spread = f"{signed(null.deep_mean)} ± {figure(null.deep_sd)} over {null.draws:,} fresh draws of the feedback"
     return f"{spread}; z = {signed(null.deep_z)}"
 
 

@@ -102,9 +102,7 @@ def card(reading: Reading) -> Card:
         interval=outline.interval_text(reading),
         sentence=outline.sentence(reading),
         gauge=drawn,
-        unmarked=("NaN has no place here" if reading.figure is not None else "not measured")
-        if without
-        else "",
+        unmarked=("NaN has no place here" if reading.figure is not None else "not measured") if without else "",
     )
 
 

@@ -65,9 +65,7 @@ def _diagnostics(report: DiagnosticReport) -> str:
     # A tabular without rows does not compile, and a report that was never judged has none.
     rows = rows or [["not judged", "", "", "", ""]]
     caption = f"{escape(outline.title(report))}: {escape(outline.verdict_line(report))}."
-    return _floated(
-        caption, _label(report, "verdict"), tabular(headings, rows, "lrrll"), list(_notes(report))
-    )
+    return _floated(caption, _label(report, "verdict"), tabular(headings, rows, "lrrll"), list(_notes(report)))
 
 
 def _reading_row(reading: Reading) -> Sequence[str]:
@@ -96,9 +94,7 @@ def _notes(report: DiagnosticReport) -> Iterator[str]:
     for heading, facts in groups:
         if facts:
             yield (
-                rf"\emph{{{heading}.}} "
-                + "; ".join(f"{escape(k)}: {escape(v.rstrip('.'))}" for k, v in facts)
-                + "."
+                rf"\emph{{{heading}.}} " + "; ".join(f"{escape(k)}: {escape(v.rstrip('.'))}" for k, v in facts) + "."
             )
 
 
@@ -129,6 +125,4 @@ def _site_table(table: SiteTable, columns: Sequence[Column], caption: str, label
         rows.append([str(site), *name, *map(escape, cells(part, site))])
     headings = ["site", *["name"] * named, *(_HEADINGS[c.key] for c in columns)]
     below = [escape(part.left_out) + "."] if part.left_out else []
-    return _floated(
-        caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below
-    )
+    return _floated(caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below)

@@ -65,9 +65,7 @@ def fires_when(reading: Reading) -> str:
     """The rule: `fires when > 50`."""
     if reading.comparison is None or reading.threshold is None:
         return "no threshold"
-    return (
-        f"fires when {reading.comparison} {numbers.with_unit(round_number(reading.threshold), reading.unit)}"
-    )
+    return f"fires when {reading.comparison} {numbers.with_unit(round_number(reading.threshold), reading.unit)}"
 
 
 def interval_text(reading: Reading) -> str:
@@ -184,11 +182,7 @@ def _beside_gradient(report: Measurements) -> Facts:
         ("scale-free gradient", report.scale_free_gradients, ""),
         ("reference fidelity", report.reference_fidelity, report.no_fidelity),
     )
-    return [
-        (label, shortened(why, NOTE_LENGTH) or "not recorded")
-        for label, value, why in figures
-        if value is None
-    ]
+    return [(label, shortened(why, NOTE_LENGTH) or "not recorded") for label, value, why in figures if value is None]
 
 
 def _alignment_gaps(report: Measurements) -> Facts:

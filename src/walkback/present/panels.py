@@ -55,9 +55,7 @@ def _norms(report: DiagnosticReport) -> Panel:
     intervals = _fitting(report.residual_norm_intervals, len(values))
     names, deciding = _names(report, len(values)), _deciding(report, "a")
     drawn = chart(Series(values, names, "‖h‖", True, intervals, deciding=deciding))
-    return Panel(
-        title, "Median over samples, log scale. Diamond: the end of the block that grows most.", drawn
-    )
+    return Panel(title, "Median over samples, log scale. Diamond: the end of the block that grows most.", drawn)
 
 
 def _gradients(report: DiagnosticReport) -> Panel:
@@ -68,9 +66,7 @@ def _gradients(report: DiagnosticReport) -> Panel:
     intervals = _fitting(report.bp_grad_norm_intervals, len(values))
     names, deciding = _names(report, len(values)), _deciding(report, "b")
     drawn = chart(Series(values, names, "‖g‖", True, intervals, (floor, "<"), deciding=deciding))
-    return Panel(
-        title, "Median over samples, log scale. (b) fires if the diamond lies in the hatched part.", drawn
-    )
+    return Panel(title, "Median over samples, log scale. (b) fires if the diamond lies in the hatched part.", drawn)
 
 
 def _directions(report: DiagnosticReport) -> Panel:
@@ -93,9 +89,7 @@ def _alignment(report: DiagnosticReport) -> Panel:
     if alignment is None:
         return Panel(title, "", None, "not measured: no credit rule was given")
     if not alignment.sites:
-        return Panel(
-            title, "", None, f"N/A: {shortened(alignment.unavailable, 300) or 'no figures per site'}"
-        )
+        return Panel(title, "", None, f"N/A: {shortened(alignment.unavailable, 300) or 'no figures per site'}")
     names = _names(report, len(alignment.sites))
     band = _null_band(alignment)
     drawn = chart(Series(alignment.sites, names, "Γ", False, band=band))

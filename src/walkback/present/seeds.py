@@ -12,6 +12,7 @@ from walkback.protocol.records import DiagnosticReport, State
 if TYPE_CHECKING:
     from walkback.protocol.seeds import DiagnosticSummary, SeedSummary
 
+
 def headline(summary: SeedSummary) -> str:
     """`DFA, 3 seeds: unanimous, needs walk-back; accuracy 30.57 % ± 0.775 pp`."""
     name = middle_out(summary.method_name, NAME_LENGTH) or "unnamed"

@@ -53,11 +53,7 @@ class SiteTable:
     def left_out(self) -> str:
         """What a short rendering says of the sites that it leaves out; empty if it shows all."""
         missing = sorted(set(range(self.count)) - set(self.shown))
-        return (
-            f"sites {runs(missing)} are left out here; the JSON record holds all {self.count}"
-            if missing
-            else ""
-        )
+        return f"sites {runs(missing)} are left out here; the JSON record holds all {self.count}" if missing else ""
 
     def name(self, site: int) -> str:
         """What the site is in the network."""

@@ -143,6 +143,4 @@ def _warnings(report: DiagnosticReport) -> Iterator[RenderableType]:
 
 
 def _verdict(report: DiagnosticReport) -> RenderableType:
-    return Text.assemble(
-        ("verdict: ", "bold"), (outline.verdict_line(report), STYLES[outline.verdict_state(report)])
-    )
+    return Text.assemble(("verdict: ", "bold"), (outline.verdict_line(report), STYLES[outline.verdict_state(report)]))

@@ -23,9 +23,7 @@ _MOST_SPARKS = 80
 def ruled_table() -> Table:
     """A table with one rule under its headings and no other lines, which survives being pasted."""
     # The box puts one blank between columns, the padding the other.
-    return Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, GAP - 1), header_style=""
-    )
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, GAP - 1), header_style="")
 
 
 def site_blocks(table: SiteTable | None, width: int) -> Iterator[RenderableType]:

@@ -79,9 +79,7 @@ def diagnose(
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     with untouched(plain):
-        session = Session(
-            plain, read_batches(eval_batches, plain, max_batches), blocks, loss, reduction, meter
-        )
+        session = Session(plain, read_batches(eval_batches, plain, max_batches), blocks, loss, reduction, meter)
         fields = session.measure()
     fields |= _scores(headline_acc, frozen_baseline_acc)
     if meter is not None:

@@ -51,9 +51,7 @@ def judge(
     )
 
 
-def _marked(
-    alignment: Alignment | None, measured: Measurements, readings: Sequence[Reading]
-) -> Alignment | None:
+def _marked(alignment: Alignment | None, measured: Measurements, readings: Sequence[Reading]) -> Alignment | None:
     """Γ with the caveat that a fired gradient floor puts on it."""
     floor = next((r for r in readings if r.letter == "b"), None)
     if alignment is None or alignment.sites is None or floor is None or floor.state is not State.FIRE:

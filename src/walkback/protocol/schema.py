@@ -31,9 +31,7 @@ Counts = Annotated[tuple[int, ...], BeforeValidator(_plain)]
 class Record(BaseModel):
     """A frozen set of plain numbers and words with a JSON form that loads back to an equal record."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_inf_nan="strings", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", use_attribute_docstrings=True)
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -68,9 +66,7 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise InputError(
-            f"cannot write {target}: {error.strerror}. Give a path in a folder that exists."
-        ) from None
+        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a folder that exists.") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

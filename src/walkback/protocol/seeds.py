@@ -103,9 +103,7 @@ def _agreement(states: Sequence[object]) -> Agreement:
 def _overall(kinds: Sequence[str]) -> str:
     if len(set(kinds)) == 1:
         return kinds[0]
-    counted = sorted(
-        {kind: kinds.count(kind) for kind in kinds}.items(), key=lambda item: item[0] == TRUSTWORTHY
-    )
+    counted = sorted({kind: kinds.count(kind) for kind in kinds}.items(), key=lambda item: item[0] == TRUSTWORTHY)
     return "mixed: " + ", ".join(f"{kind} {count} of {len(kinds)}" for kind, count in counted)
 
 

@@ -64,9 +64,7 @@ def jackknife_interval(
     centre = groups * estimate - np.sum((1 - 1 / share) * left_out)
     variance = np.mean((pseudo - centre) ** 2 / (share - 1))
     reach = float(stdtrit(groups - 1, (1 + level) / 2)) * sqrt(float(variance))
-    return Interval(
-        low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups"
-    )
+    return Interval(low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups")
 
 
 def wilson(score: float, samples: int, level: float = LEVEL) -> tuple[float, float]:

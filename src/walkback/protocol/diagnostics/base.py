@@ -51,9 +51,7 @@ class Diagnostic(Protocol):
 class ReadingMaker:
     """Builds the readings of one diagnostic, so that each state is worded in one place."""
 
-    def __init__(
-        self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float, unit: str = ""
-    ) -> None:
+    def __init__(self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float, unit: str = "") -> None:
         self._common: dict[str, Any] = {
             "letter": letter, "name": name, "comparison": comparison, "threshold": threshold, "unit": unit,
         }  # fmt: skip
@@ -71,9 +69,7 @@ class ReadingMaker:
     def non_finite(self, what: str, figure: float | None = None, site: int | None = None) -> Reading:
         """NaN or Inf: it compares false with every threshold, and must never come out trustworthy."""
         sentence = f"{what}: the network has diverged, and no other figure of it means anything."
-        return Reading(
-            **self._common, state=State.FIRE, figure=figure, site=site, reason=NON_FINITE, sentence=sentence
-        )
+        return Reading(**self._common, state=State.FIRE, figure=figure, site=site, reason=NON_FINITE, sentence=sentence)
 
     def judged(
         self,

@@ -101,8 +101,7 @@ class DirectionDrift:
         # A diverged network has infinite sums; they become NaN figures here and fire as such.
         with np.errstate(invalid="ignore", over="ignore"):
             sites = [
-                _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes)
-                for i in range(len(part.widths))
+                _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes) for i in range(len(part.widths))
             ]
         stabilities = [site.stability for site in sites]
         shares = [site.share for site in sites]
@@ -142,9 +141,7 @@ class DirectionDrift:
     def _judge_share(self, measured: Measurements, ceiling: float) -> Reading:
         make = ReadingMaker(self.letter, "drift share", ">", ceiling)
         if measured.drift_shares is None:
-            return make.not_measured(
-                "The drift share needs two samples or more whose gradients are not all zero."
-            )
+            return make.not_measured("The drift share needs two samples or more whose gradients are not all zero.")
         site = measured.stability_layer or 0
         figure = measured.drift_shares[site]
         if figure - figure != 0:
@@ -171,9 +168,7 @@ class DirectionDrift:
             return ""
         share = measured.drift_shares[measured.stability_layer]
         amount = "under 1 %" if share < 0.01 else f"{written(100 * share)} %"
-        return (
-            f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
-        )
+        return f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
 
 
 @dataclass(frozen=True)
@@ -186,9 +181,7 @@ class SiteFigures:
     share_interval: Any
 
 
-def _site_figures(
-    totals: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]
-) -> SiteFigures:
+def _site_figures(totals: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]) -> SiteFigures:
     """One site from its group sums (K, D), group sums of ‖g‖² (K,) and group sizes (K,)."""
     import numpy as np
 
@@ -207,9 +200,7 @@ def _site_figures(
     return SiteFigures(stability, interval, share, jackknife_interval(share, without_each, sizes))
 
 
-def drift_share(
-    gram: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]
-) -> float | None:
+def drift_share(gram: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]) -> float | None:
     """ρ = (‖Σg‖² − Σ‖g‖²) / (N(N−1)) over the mean of ‖g‖²: pairs of distinct samples only."""
     samples, energy = sizes.sum(), squares.sum()
     if samples < 2 or energy == 0:

@@ -57,9 +57,7 @@ class FrozenMargin:
                 return make.non_finite(f"the {name} is not a number", figure=score)
         if headline is None or baseline is None:
             what = "frozen baseline" if baseline is None else "headline accuracy"
-            return make.not_measured(
-                f"No {what} was given; walkback.frozen_baseline trains the matched baseline."
-            )
+            return make.not_measured(f"No {what} was given; walkback.frozen_baseline trains the matched baseline.")
         margin_pp = 100 * (headline - baseline)
         change = "gains" if margin_pp >= 0 else "loses"
         words = f"Training the blocks {change} {abs(margin_pp):.2f} pp against leaving them at random"
@@ -80,6 +78,4 @@ def _interval(measured: Measurements) -> Interval | None:
         return None
     assert m.headline_acc is not None
     assert m.frozen_baseline_acc is not None
-    return margin_interval(
-        m.headline_acc, m.headline_samples, m.frozen_baseline_acc, m.frozen_baseline_samples
-    )
+    return margin_interval(m.headline_acc, m.headline_samples, m.frozen_baseline_acc, m.frozen_baseline_samples)

@@ -143,9 +143,7 @@ def explain_case(case: str, measured: Measurements) -> str:
         )
     if case == SCALE:
         return _by_scale(measured, sound)
-    return (
-        f"The gradient is under the floor, and the error size that would say why was not measured; {sound}."
-    )
+    return f"The gradient is under the floor, and the error size that would say why was not measured; {sound}."
 
 
 def _by_scale(measured: Measurements, sound: str) -> str:

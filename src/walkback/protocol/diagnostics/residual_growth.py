@@ -70,9 +70,7 @@ class ResidualGrowth:
         broken = first_broken(measured.nonfinite_hiddens)
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
-            return make.non_finite(
-                f"h_{site} holds NaN or Inf", figure=measured.max_per_block_growth, site=site
-            )
+            return make.non_finite(f"h_{site} holds NaN or Inf", figure=measured.max_per_block_growth, site=site)
         growths = measured.block_growths
         if not growths:
             return make.not_measured("There is one site only, and growth needs the two ends of a block.")

@@ -100,9 +100,7 @@ def _pixels(content: bytes, where: str) -> np.ndarray[tuple[int, ...], np.dtype[
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(content), formats=["PNG"]) as picture:
                 if picture.mode != "RGB" or picture.width != 1024:
-                    raise DataError(
-                        f"{where} is {picture.mode} and {picture.width} wide; expected RGB and 1024."
-                    )
+                    raise DataError(f"{where} is {picture.mode} and {picture.width} wide; expected RGB and 1024.")
                 return np.array(picture).reshape(picture.height, 32, 32, 3)
     except (OSError, SyntaxError, ValueError, Warning, Image.DecompressionBombError) as error:
         raise DataError(f"{where} is not a whole PNG ({error}).") from None

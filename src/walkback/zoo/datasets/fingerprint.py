@@ -35,8 +35,7 @@ def check_raw(raw: Raw, where: str) -> Raw:
     """The split itself, if its arrays fit together and its labels fit a byte; else a `DataError`."""
     if raw.images.ndim != 4 or raw.images.dtype != np.uint8:
         raise DataError(
-            f"{where} holds {raw.images.dtype} images of shape {raw.images.shape}; "
-            "expected uint8 (N, H, W, C)."
+            f"{where} holds {raw.images.dtype} images of shape {raw.images.shape}; expected uint8 (N, H, W, C)."
         )
     if raw.labels.shape != raw.images.shape[:1] or raw.labels.dtype.kind not in "iu":
         raise DataError(
@@ -53,8 +52,7 @@ def digests(raw: Raw) -> list[bytes]:
     images = np.ascontiguousarray(raw.images)
     labels = raw.labels.astype(np.uint8)
     return [
-        hashlib.sha256(image.tobytes() + label.tobytes()).digest()
-        for image, label in zip(images, labels, strict=True)
+        hashlib.sha256(image.tobytes() + label.tobytes()).digest() for image, label in zip(images, labels, strict=True)
     ]
 
 

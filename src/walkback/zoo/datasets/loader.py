@@ -97,9 +97,7 @@ class _Draws:
         return _Draws(self.order.to(device), *moved)
 
 
-def _windows(
-    images: Tensor, crop: int, offsets: Tensor | None, flipped: Tensor | None, part: slice
-) -> Tensor:
+def _windows(images: Tensor, crop: int, offsets: Tensor | None, flipped: Tensor | None, part: slice) -> Tensor:
     """Cut from each padded image (B, H, W, C) its window, mirrored where it is to be.
 
     Crop and flip are one gather of pixels: a window's row r is the padded row `top + r`, its column c is
@@ -131,9 +129,7 @@ def normalised(stored: Tensor, preparation: Preparation) -> Tensor:
     return planes.mul_((1 / (255 * std))[:, None, None]).sub_((mean / std)[:, None, None])
 
 
-def evaluation_batches(
-    split: Split, batch_size: int = 256, device: torch.device | str = "cpu"
-) -> Iterator[Batch]:
+def evaluation_batches(split: Split, batch_size: int = 256, device: torch.device | str = "cpu") -> Iterator[Batch]:
     """Every sample once, in order and without augmentation; the last batch may be smaller."""
     _check_size(batch_size, "batch size")
     return (

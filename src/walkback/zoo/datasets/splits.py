@@ -27,13 +27,9 @@ class Preparation:
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.std) or not self.mean:
-            raise InputError(
-                f"{len(self.mean)} means and {len(self.std)} deviations; give one of each a channel."
-            )
+            raise InputError(f"{len(self.mean)} means and {len(self.std)} deviations; give one of each a channel.")
         if not all(deviation > 0 for deviation in self.std):
-            raise InputError(
-                f"standard deviations {self.std} must all be positive. Leave out constant channels."
-            )
+            raise InputError(f"standard deviations {self.std} must all be positive. Leave out constant channels.")
         if self.crop < 0:
             raise InputError(f"crop is {self.crop}; expected the number of pixels to pad, 0 for no crop.")
 
@@ -124,9 +120,7 @@ class Dataset:
 
 def dataset_of(name: str, pair: RawPair, preparation: Preparation, class_names: tuple[str, ...]) -> Dataset:
     """A data set from arrays; torch and NumPy share the memory."""
-    train, test = (
-        Split(torch.from_numpy(raw.images), torch.from_numpy(raw.labels), preparation) for raw in pair
-    )
+    train, test = (Split(torch.from_numpy(raw.images), torch.from_numpy(raw.labels), preparation) for raw in pair)
     return Dataset(name, train, test, class_names)
 
 
@@ -140,8 +134,7 @@ def _check_stored(inputs: Tensor, labels: Tensor) -> None:
         )
     if labels.dtype != torch.int64 or labels.shape != inputs.shape[:1]:
         raise DataError(
-            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; "
-            f"expected {inputs.shape[0]} int64 labels."
+            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; expected {inputs.shape[0]} int64 labels."
         )
     if len(labels) == 0:
         raise DataError("a split without samples; expected at least one.")

@@ -29,9 +29,7 @@ PREPARATION = Preparation(mean=(0.0,), std=(1.0,))
 Floats = NDArray[np.float64]
 
 
-def load(
-    root: Path | str | None = None, *, alpha: float = 3.0, samples: int = 20_000, seed: int = 0
-) -> Dataset:
+def load(root: Path | str | None = None, *, alpha: float = 3.0, samples: int = 20_000, seed: int = 0) -> Dataset:
     """Draw a teacher and its samples, of which the last fifth are the test split; the same each time.
 
     `alpha` is the difficulty, `seed` chooses the teacher and the inputs. `root` is accepted, as by every data
