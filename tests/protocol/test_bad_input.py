@@ -59,7 +59,7 @@ def test_sites_whose_width_changes():
     long, short = labelled(20, shape=(5, INPUT))[0], labelled(20, shape=(4, INPUT))[0]
     refused(
         BatchError,
-        r"site 0 has the shape \(20, 4, 8\) in one batch and \(20, 5, 8\) in the first.*Pad.*or pass tokens='class_token'",
+        r"site 0 has the shape \(20, 4, 8\) in one batch and \(20, 5, 8\) in the first.*Pad.*tokens='class_token'",
         model=Encoder(),
         batches=[long, short],
     )

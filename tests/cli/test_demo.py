@@ -1,0 +1,27 @@
+import json
+import subprocess
+import sys
+
+
+def test_demo_trains_judges_and_writes_what_it_says(tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "walkback", "demo", "--epochs", "2", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["bp.html", "bp.json", "demo.png", "dfa.html", "dfa.json"]
+    bp, dfa = (json.loads((out / f"{name}.json").read_text()) for name in ("bp", "dfa"))
+    assert bp["frozen_baseline_acc"] is not None
+    assert dfa["alignment"]["null"]["draws"] == 20
+    assert max(b / a for a, b in zip(dfa["residual_norms"], dfa["residual_norms"][1:], strict=False)) > 50
+    assert "residual stream exploded" in dfa["verdict"]
+    assert "residual stream exploded" not in bp["verdict"]
+    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "4 networks trained and 2 judged" in done.stdout
+
+
+def test_an_output_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-m", "walkback", "demo", "--out", str(tmp_path / "file" / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot make the folder" in done.stderr

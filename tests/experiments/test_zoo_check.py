@@ -1,0 +1,64 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from walkback.experiments.studies.zoo_check import RECIPES, Recipe, compare, page
+
+ROOT = Path(__file__).parents[2]
+
+SKETCH = Recipe("sketch", {"method": "dfa", "epochs": 1}, (0.3, 0.3), growth=(100, 200), fires="ab")
+
+
+def result(accuracy=0.31, norms=(1.0, 150.0), fired=("a", "b")):
+    return {
+        "accuracy": accuracy,
+        "trace": [{"fired": []}, {"fired": list(fired)}],
+        "report": {"residual_norms": list(norms), "bp_grad_norms": [1e-3, 1e-9], "alignment": None},
+    }
+
+
+def row(measured):
+    return compare(SKETCH, SKETCH.configs()[0], measured)
+
+
+def test_a_run_like_its_sketch_is_of_the_same_order():
+    assert row(result()).differs == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"accuracy": 0.36}, "accuracy"),
+        ({"norms": (1.0, 9.0)}, "growth"),
+        ({"norms": (1.0, 2001.0)}, "growth"),
+        ({"fired": ("a",)}, "fires (a, not ab)"),
+        ({"fired": ()}, "fires (nothing, not ab)"),
+    ],
+)
+def test_what_differs_is_named(changes, named):
+    assert row(result(**changes)).differs == (named,)
+
+
+def test_a_run_that_is_not_finished_is_a_row_without_figures():
+    assert row(None).measured == {}
+
+
+def test_every_recipe_is_a_run_that_can_be_made():
+    ids = [config.run_id for recipe in RECIPES for config in recipe.configs()]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_page_on_record_is_drawn_from_its_json():
+    on_record = json.loads((ROOT / "results" / "zoo_check.json").read_text())
+    assert (ROOT / "docs" / "studies" / "zoo_check.md").read_text() == page(on_record).markdown()
+
+
+def test_the_table_on_record_follows_from_the_runs_on_record():
+    rows = {row["run_id"]: row for row in json.loads((ROOT / "results" / "zoo_check.json").read_text())["rows"]}
+    for recipe in RECIPES:
+        for config in recipe.configs():
+            run = json.loads((ROOT / "results" / "runs" / f"{config.run_id}.json").read_text())
+            again = compare(recipe, config, run)
+            assert again.measured == rows[config.run_id]["measured"]
+            assert list(again.differs) == rows[config.run_id]["differs"]
