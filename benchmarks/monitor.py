@@ -166,7 +166,7 @@ def figures_of(seconds: Mapping[str, list[float]], name: str) -> dict[str, float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--peers", metavar="FOLDER", help="where the peers are installed; default: a fresh folder")
     options = parser.parse_args()
     torch.set_num_threads(1)

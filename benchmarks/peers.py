@@ -74,7 +74,7 @@ def delve_step(build: Build, plain: Callable[[nn.Module, torch.optim.Optimizer, 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         delve: Any = importlib.import_module("delve")
-    logging.getLogger("delve").setLevel(logging.WARNING)
+    logging.disable(logging.INFO)  # delve names every layer
     model, optimizer, batch = build()
     folder = tempfile.mkdtemp(prefix="walkback-delve-")
     delve.SaturationTracker(f"{folder}/saturation", save_to="csv", modules=model, stats=["lsat"], device="cpu")

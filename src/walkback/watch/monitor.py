@@ -88,7 +88,8 @@ class Monitor:
         self.course = Course(StopPolicy.of(stop_on, patience, warmup))
         self.cadence = cadence_of(every, budget)
         self.thresholds = thresholds or DiagnosticThresholds()
-        self.frozen_baseline_acc = _score(frozen_baseline_acc)
+        baseline = frozen_baseline_acc
+        self.frozen_baseline_acc = baseline.accuracy if isinstance(baseline, FrozenBaseline) else baseline
         self.probe = Probe(
             model, batches, blocks=blocks, loss=loss, tokens=tokens, credit=credit, max_batches=max_batches
         )
@@ -211,12 +212,7 @@ class Monitor:
         return decision
 
     def _measured(
-        self,
-        at: At,
-        source: str,
-        measure: Callable[[], Measurements],
-        accuracy: float | None,
-        already_spent: float = 0.0,
+        self, at: At, source: str, measure: Callable[[], Measurements], accuracy: float | None, already_spent: float = 0
     ) -> Decision:
         """Measure, judge, decide, write."""
         with self.clock.measured(already_spent):
@@ -252,7 +248,3 @@ class Monitor:
             append(self.trace, line)
         for log in self.logs:
             log(line, decision)
-
-
-def _score(baseline: float | FrozenBaseline | None) -> float | None:
-    return baseline.accuracy if isinstance(baseline, FrozenBaseline) else baseline

@@ -81,11 +81,11 @@ class StopPolicy:
 
 
 class Seen(NamedTuple):
-    """What one measurement said, as much of it as later decisions need."""
+    """Where a run stands after one measurement."""
 
-    at: At
-    fired: tuple[str, ...]
-    lost: dict[str, str]
+    decision: Decision
+    in_a_row: dict[str, int]
+    """How often each diagnostic that counts towards stopping has fired up to here."""
 
 
 class Course:
@@ -93,39 +93,31 @@ class Course:
 
     def __init__(self, policy: StopPolicy) -> None:
         self.policy = policy
-        self.decision = Decision(measured=False)
-        self._seen: list[Seen] = []
-        self._in_a_row: dict[str, int] = {}
+        self._seen = [Seen(Decision(measured=False), {})]
+
+    @property
+    def decision(self) -> Decision:
+        """What the last measurement came to."""
+        return self._seen[-1].decision
 
     def see(self, at: At, readings: Sequence[Reading]) -> Decision:
         """Take in one measurement; one of an earlier moment than the last takes the run back to there."""
-        fired = tuple(r.letter for r in readings if r.state is State.FIRE)
-        seen = Seen(at, fired, self.policy.lost(readings))
-        if self._seen and at.not_after(self._seen[-1].at):
-            self._go_back(at)
-        return self._take(seen)
+        while len(self._seen) > 1 and at.not_after(self.decision.at):
+            self._seen.pop()
+        lost = self.policy.lost(readings)
+        before = self._seen[-1]
+        in_a_row = {letter: before.in_a_row.get(letter, 0) + 1 for letter in lost}
+        first = before.decision.first_fired
+        new = [r.letter for r in readings if r.state is State.FIRE and r.letter not in first]
+        reason = self._reason(at, lost, in_a_row)
+        decision = Decision(
+            action=STOP if reason else CONTINUE, reason=reason, at=at, first_fired=first | dict.fromkeys(new, at)
+        )
+        self._seen.append(Seen(decision, in_a_row))
+        return decision
 
-    def _go_back(self, at: At) -> None:
-        kept = self._seen
-        while kept and at.not_after(kept[-1].at):
-            kept.pop()
-        self._seen, self._in_a_row, self.decision = [], {}, Decision(measured=False)
-        for seen in kept:
-            self._take(seen)
-
-    def _take(self, seen: Seen) -> Decision:
-        self._seen.append(seen)
-        self._in_a_row = {letter: self._in_a_row.get(letter, 0) + 1 for letter in seen.lost}
-        first = self.decision.first_fired
-        first = first | {letter: seen.at for letter in seen.fired if letter not in first}
-        reason = self._reason(seen)
-        self.decision = Decision(action=STOP if reason else CONTINUE, reason=reason, at=seen.at, first_fired=first)
-        return self.decision
-
-    def _reason(self, seen: Seen) -> str:
-        position = seen.at.position
-        if position is not None and position < self.policy.warmup:
+    def _reason(self, at: At, lost: dict[str, str], in_a_row: dict[str, int]) -> str:
+        if at.position is not None and at.position < self.policy.warmup:
             return ""
-        due = [letter for letter, count in self._in_a_row.items() if count >= self.policy.patience]
-        reasons = dict.fromkeys(f"({letter}) {seen.lost[letter]}" for letter in due)
-        return f"{'; '.join(reasons)} at {seen.at}" if reasons else ""
+        reasons = [f"({letter}) {lost[letter]}" for letter, count in in_a_row.items() if count >= self.policy.patience]
+        return f"{'; '.join(reasons)} at {at}" if reasons else ""

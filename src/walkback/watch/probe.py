@@ -17,6 +17,7 @@ from walkback.protocol.batches import read_batches
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnose import LOOK_SAMPLES
+from walkback.protocol.diagnostics.direction_drift import GROUP
 from walkback.protocol.fidelity import reference_fidelity
 from walkback.protocol.independence import check_independent
 from walkback.protocol.losses import Loss
@@ -48,13 +49,16 @@ class Probe:
         # Iterating over a loader draws from torch's generator, which training must not notice.
         with untouched(self.model):
             self.batches = [(b.inputs, b.targets) for b in read_batches(batches, self.model, max_batches)]
+            samples = sum(len(targets) for _, targets in self.batches)
+            # (c) compares groups of samples: with fewer than two there is nothing to measure.
+            self.diagnostics = [n for n in DIAGNOSTICS if n != "direction_drift" or samples >= 2 * GROUP]
             first = next(read_batches(self.batches, self.model))
             look = first.first(min(LOOK_SAMPLES, first.size))
             self.chain = find_chain(self.model, look, blocks)
             check_independent(self.model, self.chain, look)
             seen = capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
             # What a first measurement would have to import is imported here, before training is timed.
-            self._figures(_fold({}, seen))
+            self._figures(self._fold({}, seen))
         self.reduction = default_reduction(seen.grads[-1]) if tokens is None else TokenReduction.named(tokens)
 
     def measure(self, floor: float = DiagnosticThresholds().g_norm_floor) -> Measurements:
@@ -71,7 +75,7 @@ class Probe:
                 opening = opening or seen
                 _check_widths(opening, seen)
                 samples += seen.samples
-                _fold(parts, seen)
+                self._fold(parts, seen)
                 if meter is not None:
                     meter.add(seen)
             fields = self._figures(parts) | {"samples": samples}
@@ -88,6 +92,14 @@ class Probe:
             seen = capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
             offset += seen.samples
             yield seen
+
+    def _fold(self, parts: dict[str, Any], seen: Capture) -> dict[str, Any]:
+        """Add one batch to every diagnostic's part."""
+        for name in self.diagnostics:
+            diagnostic = DIAGNOSTICS.load(name)
+            part = diagnostic.measure(seen)
+            parts[name] = diagnostic.merge(parts[name], part) if name in parts else part
+        return parts
 
     def _figures(self, parts: dict[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = {"sites": tuple(map(str, self.chain.taps))}
@@ -108,12 +120,3 @@ def _check_widths(opening: Capture, seen: Capture) -> None:
                 f"the held batches have sites of {before.shape[1]} and of {now.shape[1]} values per sample; gradients "
                 "of different widths cannot be averaged. Pad to one length, or pass tokens='class_token'."
             )
-
-
-def _fold(parts: dict[str, Any], seen: Capture) -> dict[str, Any]:
-    """Add one batch to every diagnostic's part."""
-    for name in DIAGNOSTICS:
-        diagnostic = DIAGNOSTICS.load(name)
-        part = diagnostic.measure(seen)
-        parts[name] = diagnostic.merge(parts[name], part) if name in parts else part
-    return parts
