@@ -28,17 +28,18 @@ from walkback.watch.budget import Clock
 from walkback.zoo.contract import DataSpec
 
 CIFAR = DataSpec((3, 32, 32), 10)
-STEPS = 20
+STEPS = 10
 """Training steps of each variant in each round."""
 PLAIN, PLAIN_SIMPLE = "plain training", "plain training, LayerNorm without weights"
 BUDGET = "walkback, default budget of 2 %"
 LIMITS = {
-    BUDGET: 1.022,
+    BUDGET: 1.02,
     "walkback, norms in the training pass, every step": 1.05,
     "walkback, own probe of one batch, every 10 steps": 1.10,
 }
 
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
+Training = tuple[nn.Module, torch.optim.Optimizer, Callable[[], tuple[torch.Tensor, torch.Tensor]]]
 
 
 def network(affine: bool = True) -> nn.Module:
@@ -58,7 +59,7 @@ def make_batches(number: int) -> Batches:
     return [(torch.randn(shape, generator=g), torch.randint(0, 10, (128,), generator=g)) for _ in range(number)]
 
 
-def trainer(batches: Batches, affine: bool = True) -> tuple[nn.Module, torch.optim.Optimizer, Callable[[], Any]]:
+def trainer(batches: Batches, affine: bool = True) -> Training:
     model = network(affine)
     numbers = count()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -89,24 +90,30 @@ class OwnTime:
 
 
 def watched(
-    batches: Batches, trace: Path, read_training: bool = False, **settings: Any
-) -> tuple[Any, walkback.Monitor]:
-    """A round of training with a monitor, and the monitor."""
-    model, optimizer, batch = trainer(batches)
-    monitor = walkback.Monitor(model, batches, trace=trace, **settings)
+    training: Training, batches: Batches, trace: Path, read_training: bool = False, **settings: Any
+) -> tuple[Callable[[], None], walkback.Monitor]:
+    """A round of training with a monitor, and the monitor. Its hooks are on in its own rounds alone."""
+    monitor = walkback.Monitor(training[0], batches, trace=trace, **settings)
     own = OwnTime()
     own.resume()
     monitor.clock = Clock(own)
     monitor.clock.start()
     own.pause()
+    hooks = None
     if read_training:
         monitor.attach()
+        hooks = monitor.training_pass
+        hooks.detach()
 
     def round_of_steps() -> None:
         own.resume()
+        if hooks is not None:
+            hooks.attach()
         for _ in range(STEPS):
-            plain_step(model, optimizer, batch)
+            plain_step(*training)
             monitor.step()
+        if hooks is not None:
+            hooks.detach()
         own.pause()
 
     return round_of_steps, monitor
@@ -121,14 +128,16 @@ def repeated(step: Callable[[], None]) -> Callable[[], None]:
 
 
 def own_variants(batches: Batches, folder: Path) -> tuple[dict[str, Callable[[], None]], walkback.Monitor]:
+    """Plain training and all monitors on one network: two copies of it already differ by where they lie in memory."""
+    training = trainer(batches)
     variants = {
-        PLAIN: repeated(partial(plain_step, *trainer(batches))),
+        PLAIN: repeated(partial(plain_step, *training)),
         PLAIN_SIMPLE: repeated(partial(plain_step, *trainer(batches, affine=False))),
     }
     budget, norms, probe = LIMITS
-    variants[budget], in_budget = watched(batches, folder / "budget.jsonl")
-    variants[norms], _ = watched(batches, folder / "norms.jsonl", read_training=True, every=1)
-    variants[probe], _ = watched(batches, folder / "probe.jsonl", every=10, max_batches=1)
+    variants[budget], in_budget = watched(training, batches, folder / "budget.jsonl")
+    variants[norms], _ = watched(training, batches, folder / "norms.jsonl", read_training=True, every=1)
+    variants[probe], _ = watched(training, batches, folder / "probe.jsonl", every=10, max_batches=1)
     return variants, in_budget
 
 
@@ -166,7 +175,7 @@ def figures_of(seconds: Mapping[str, list[float]], name: str) -> dict[str, float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--peers", metavar="FOLDER", help="where the peers are installed; default: a fresh folder")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -177,7 +186,7 @@ def main() -> None:
         others, failed = peer_variants(batches, options.peers)
         seconds = interleaved(variants | others, options.rounds)
     rows: dict[str, Any] = {name: figures_of(seconds, name) for name in seconds if name != PLAIN}
-    rows[BUDGET] |= {"share_by_its_own_clock": in_budget.overhead}
+    rows[BUDGET] |= {"share_by_its_own_clock": in_budget.overhead, "limit_by_its_own_clock": [0.018, 0.022]}
     for name, limit in LIMITS.items():
         rows[name] |= {"limit": limit}
     report(seconds, rows, failed)
@@ -195,7 +204,8 @@ def report(seconds: Mapping[str, list[float]], rows: Mapping[str, Any], failed: 
         limit = f"; limit {row['limit']}" if "limit" in row else ""
         shown = row["ratio_of_totals"] if name == BUDGET else row["ratio"]
         print(f"  {name:52s} {shown:.3f}  ({quartiles}{limit})")
-    print(f"  the budget by the monitor's own clock: {100 * rows[BUDGET]['share_by_its_own_clock']:.2f} %")
+    share = 100 * rows[BUDGET]["share_by_its_own_clock"]
+    print(f"  the 2 % budget by the monitor's own clock: {share:.2f} % (limit: within a tenth of itself, 1.8 to 2.2 %)")
     for name, why in failed.items():
         print(f"  {name:52s} not run: {why}")
 
