@@ -171,8 +171,7 @@ class Monitor:
         self.training_pass = TrainingPass(
             self.probe.model, self.probe.chain, self.probe.reduction, self.thresholds, loss_reduction, loss_scale
         )
-        self.training_pass.armed = self.cadence.due(self.steps + 1, self.clock)
-        self.training_pass.attach()
+        self.training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
 
     def detach(self) -> None:
         """End what `attach` began."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +26,9 @@ NEWS = 1.1
 class PassNorms:
     """One forward and backward pass, as far as it has been seen.
 
-    A full one has the norms of every sample at every site, and of the error, in fp64, (B,) each. A light one has the
-    medians of the stream and of the deepest gradient, from norms in fp32: enough to see that nothing has changed.
+    A full one has the norms of every sample at every site, and of the error, in fp64. A light one only holds the ends
+    of the stream and the deepest gradient: the first use of an operation between those of the network takes ten times
+    as long as the next, so all of them are looked at together after the pass.
     """
 
     def __init__(self, sites: int, full: bool) -> None:
@@ -38,6 +38,7 @@ class PassNorms:
         self.error: Tensor | None = None
         """‖∂loss/∂logits‖, of the loss as it was."""
         self.samples = 0
+        self._versions: list[tuple[Tensor, int]] = []
 
     @property
     def forward_done(self) -> bool:
@@ -49,17 +50,18 @@ class PassNorms:
         """Whether everything that is looked at was seen, forward and back."""
         return self.forward_done and all(grad is not None for grad in (self.grads if self.full else self.grads[-1:]))
 
-    def norms(self, site: Tensor, reduction: TokenReduction) -> Tensor:
-        """‖x‖₂ of each sample, (B, …) → (B,), or in a light pass their median."""
+    def take(self, site: Tensor, reduction: TokenReduction) -> Tensor:
+        """What to keep of a site, (B, …): the norm of each sample, (B,), or in a light pass the site itself."""
         self.samples = len(site)
         if self.full:
             return reduction.norms(site)
-        by_token = site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS
-        quick: Tensor = torch.linalg.vector_norm(
-            site if by_token else reduction.vectors(site), dim=-1, dtype=torch.promote_types(site.dtype, torch.float32)
-        )
-        # Not the mean of the two middle ones, and so a little lower: near enough for a look.
-        return (quick.mean(dim=1) if by_token else quick).median()
+        self._versions.append((site, site._version))
+        return site
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing that a light pass keeps was changed in place since."""
+        return all(site._version == version for site, version in self._versions)
 
     def rows(self) -> NDArray[np.float64]:
         """h_0 … h_L, the gradients and the error, on the CPU: NumPy is faster than torch with so few numbers."""
@@ -83,18 +85,30 @@ def reading_of(passes: Sequence[PassNorms], factors: Sequence[float]) -> Measure
     )
 
 
-def nothing_new(seen: PassNorms, factor: float, before: Measurements, limits: DiagnosticThresholds) -> bool:
-    """Whether a light pass is far from firing (a) or (b), and much like what was read before."""
+def quick_median(site: Tensor, reduction: TokenReduction) -> float:
+    """The median norm over the samples, in fp32; of an even number the lower middle one: near enough for a look."""
+    by_token = site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS
+    norms: Tensor = torch.linalg.vector_norm(
+        site if by_token else reduction.vectors(site), dim=-1, dtype=torch.promote_types(site.dtype, torch.float32)
+    )
+    return float((norms.mean(dim=1) if by_token else norms).median())
+
+
+def nothing_new(
+    seen: PassNorms, reduction: TokenReduction, factor: float, before: Measurements, limits: DiagnosticThresholds
+) -> bool:
+    """Whether the ends of the stream and the deepest gradient are about what they were, and far from firing."""
     assert before.residual_norms is not None
     assert before.bp_grad_norms is not None
-    *stream, gradient = (row.item() for row in (*seen.hiddens, seen.grads[-1]) if row is not None)
-    if not all(SAFE_LOW < norm < SAFE_HIGH for norm in (*stream, gradient)):  # NaN too
+    ends = (seen.hiddens[0], seen.hiddens[-1], seen.grads[-1])
+    first, last, gradient = (quick_median(site, reduction) for site in ends if site is not None)
+    if not all(SAFE_LOW < norm < SAFE_HIGH for norm in (first, last, gradient)):  # NaN too
         return False
     gradient *= factor / REFERENCE_BATCH
-    calm = gradient > limits.g_norm_floor and all(
-        after < limits.h_norm_explosion_ratio * earlier for earlier, after in pairwise(stream)
-    )
-    pairs = ((stream[-1], before.residual_norms[-1]), (gradient, before.bp_grad_norms[-1]))
+    pairs = (
+        (first, before.residual_norms[0]), (last, before.residual_norms[-1]), (gradient, before.bp_grad_norms[-1]),
+    )  # fmt: skip
+    calm = gradient > limits.g_norm_floor and last < limits.h_norm_explosion_ratio * first
     return calm and all(now < NEWS * then and then < NEWS * now for now, then in pairs)
 
 

@@ -8,7 +8,7 @@ batches; under BatchNorm the gradient of one sample's h_l contains its influence
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Literal
 
@@ -28,10 +28,12 @@ from walkback.watch.pass_norms import PassNorms, nothing_new, reading_of
 LossReduction = Literal["mean", "sum"]
 MOST_PASSES = 16
 """How many forward passes between two steps are kept: micro-batches, of which a few show what all of them do."""
+MOST_LOOKS = 50
+"""After so many light looks in a row a pass is read in full whatever they show: the sites in between are then seen."""
 
 
 class TrainingPass:
-    """Hooks on the sites of a network that is being trained; they look only while `armed`."""
+    """Hooks on the sites of a network that is being trained: none, a few or all, as the next pass is to be read."""
 
     def __init__(
         self,
@@ -46,27 +48,43 @@ class TrainingPass:
             raise InputError(f"loss_reduction is {loss_reduction!r}; expected 'mean' or 'sum'.")
         self.model, self.chain, self.reduction, self.thresholds = model, chain, reduction, thresholds
         self.loss_reduction, self.loss_scale = loss_reduction, loss_scale
-        self.armed = True
+        self.armed = False
+        self.full = True
+        """Whether every site is read, or the ends of the stream alone, to see whether anything has changed."""
         self.spent = 0.0
         """Seconds inside the hooks since the last reading."""
-        self.full = True
-        """Whether everything is read, or just enough to see that nothing has changed."""
         self.last: Measurements | None = None
+        self._looks = 0
+        self._copying = False
+        self._called_often = any(tap.nth > 0 for tap in chain.taps)
         self._passes: list[PassNorms] = []
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
-        self._called_often = any(tap.nth > 0 for tap in chain.taps)
+        self._hooked: tuple[bool, bool] | None = None
         self._handles: list[Any] = []
 
+    def arm(self, armed: bool) -> None:
+        """Read the next passes or do not; step upon step they are looked at lightly while nothing changes."""
+        self.full = self.full or not (armed and self.armed)
+        self.armed = armed
+        if self._hooked != (armed, self.full):
+            self.detach()
+            self.attach()
+
     def attach(self) -> None:
-        """Add the hooks."""
-        self._handles.append(self.model.register_forward_pre_hook(self._starting))
-        for module in dict.fromkeys(tap.module for tap in self.chain.taps):
-            ends = {tap.end for tap in self.chain.taps if tap.module is module}
+        """Add the hooks that the next pass needs; a hook that does nothing would still cost time."""
+        self._hooked = (self.armed, self.full)
+        if not self.armed:
+            return
+        for module in dict.fromkeys(tap.module for tap in self._taps):
+            ends = {tap.end for tap in self._taps if tap.module is module}
             if "input" in ends:
                 self._handles.append(module.register_forward_pre_hook(self._entering, with_kwargs=True))
             if "output" in ends:
                 self._handles.append(module.register_forward_hook(self._leaving))
-        self._handles.append(self.model.register_forward_hook(self._ending))
+        if self._called_often:
+            self._handles.append(self.model.register_forward_pre_hook(self._starting))
+        if self.full:
+            self._handles.append(self.model.register_forward_hook(self._ending))
 
     def detach(self) -> None:
         """Remove the hooks, and no others."""
@@ -74,14 +92,21 @@ class TrainingPass:
             handle.remove()
         self._handles.clear()
         self._passes.clear()
+        self._hooked = None
+
+    @property
+    def _taps(self) -> Sequence[Tap]:
+        # Calls of one module can only be told apart by counting all of them.
+        every = self.full or self._called_often
+        return self.chain.taps if every else (self.chain.taps[0], self.chain.taps[-1])
 
     def take(self) -> Measurements | None:
         """What the passes since the last step showed; None where there is nothing to judge.
 
-        That is where no pass went all the way and back, where light passes showed nothing new, and where they did:
+        That is where no pass went all the way and back, where light looks showed nothing new, and where they did:
         the next passes are then read in full.
         """
-        passes = [seen for seen in self._passes if seen.done and seen.full == self.full]
+        passes = [seen for seen in self._passes if seen.done]
         self._passes.clear()
         if not passes:
             return None
@@ -89,27 +114,34 @@ class TrainingPass:
         # The gradient of a loss averaged over n samples is that of each sample's own loss over n.
         factors = [(seen.samples if self.loss_reduction == "mean" else 1) / scale for seen in passes]
         if not self.full:
-            assert self.last is not None
-            looks = zip(passes, factors, strict=True)
-            self.full = not all(nothing_new(*look, self.last, self.thresholds) for look in looks)
+            self._look(passes, factors)
             return None
         if len({seen.error is None for seen in passes}) > 1:
             for seen in passes:
                 seen.error = None
-        self.last, self.full = reading_of(passes, factors), False
+        self.last, self.full, self._looks = reading_of(passes, factors), False, 0
         return self.last
 
-    def arm(self, armed: bool) -> None:
-        """Look at the next passes or do not; step upon step they are looked at lightly while nothing changes."""
-        self.full = self.full or not (armed and self.armed) or self.last is None
-        self.armed = armed
+    def _look(self, passes: Sequence[PassNorms], factors: Sequence[float]) -> None:
+        """Whether to read the next passes in full."""
+        assert self.last is not None
+        self._looks += 1
+        if not all(seen.intact for seen in passes):
+            # A network that adds to the stream in place; from now on its sites are copied.
+            self._copying = True
+            return
+        news = not all(
+            nothing_new(seen, self.reduction, factor, self.last, self.thresholds)
+            for seen, factor in zip(passes, factors, strict=True)
+        )
+        self.full = news or self._looks >= MOST_LOOKS
 
     def _looking(self) -> bool:
-        return self.armed and self.model.training and torch.is_grad_enabled()
+        return self.model.training and torch.is_grad_enabled()
 
     def _begin(self) -> PassNorms:
         self._visits.clear()
-        self._passes.append(PassNorms(len(self.chain.taps), self.full))
+        self._passes.append(PassNorms(len(self._taps), self.full))
         del self._passes[:-MOST_PASSES]
         return self._passes[-1]
 
@@ -127,45 +159,44 @@ class TrainingPass:
 
     def _visit(self, module: nn.Module, end: str, value: Any) -> None:
         begun = perf_counter()
-        current = self._current(module, end)
-        site = len(current.hiddens)
         nth = 0
         if self._called_often:
             nth = self._visits[module, end]
             self._visits[module, end] += 1
+        current, taps = self._current(module, end), self._taps
+        site = len(current.hiddens)
         # Recomputation under activation checkpointing visits again, when every site is taken.
-        if site < len(self.chain.taps):
-            tap = self.chain.taps[site]
+        if site < len(taps):
+            tap = taps[site]
             if tap.module is module and tap.end == end and tap.nth == nth:
                 self._read(current, site, tap, value)
         self.spent += perf_counter() - begun
 
     def _current(self, module: nn.Module, end: str) -> PassNorms:
-        """The pass that a visit belongs to; a model may be called by its parts alone, and begins at h_0 then."""
+        """The pass that a visit belongs to: it begins at h_0, or where the model is called."""
         first = self.chain.taps[0]
-        if not self._passes or (self._passes[-1].forward_done and (module, end) == (first.module, first.end)):
-            return self._begin()
-        return self._passes[-1]
+        at_start = module is first.module and end == first.end and not self._called_often
+        return self._begin() if at_start or not self._passes else self._passes[-1]
 
     def _read(self, current: PassNorms, site: int, tap: Tap, value: Any) -> None:
         tensors = floating_tensors(value)
         if tap.position >= len(tensors):
             return
         stream = tensors[tap.position]
-        current.hiddens.append(self._norms(current, stream, tap))
+        current.hiddens.append(self._taken(current, stream, tap))
         if stream.requires_grad and (current.full or current.forward_done):
             stream.register_hook(self._keeper(current, site, tap))  # type: ignore[no-untyped-call]
 
     def _keeper(self, current: PassNorms, site: int, tap: Tap) -> Callable[[Tensor], None]:
         def keep(grad: Tensor) -> None:
             begun = perf_counter()
-            current.grads[site] = self._norms(current, grad, tap)
+            current.grads[site] = self._taken(current, grad, tap)
             self.spent += perf_counter() - begun
 
         return keep
 
     def _ending(self, module: nn.Module, args: Any, output: Any) -> None:
-        if not self._looking() or not self._passes or not self._passes[-1].full:
+        if not self._looking() or not self._passes:
             return
         current = self._passes[-1]
         try:
@@ -179,8 +210,8 @@ class TrainingPass:
         if logits.requires_grad and logits.ndim > 1:
             logits.register_hook(keep)  # type: ignore[no-untyped-call]
 
-    def _norms(self, current: PassNorms, site: Tensor, tap: Tap) -> Tensor:
+    def _taken(self, current: PassNorms, site: Tensor, tap: Tap) -> Tensor:
         site = site.detach()
         if site.ndim == 3 and tap.samples_axis == 1:
             site = site.transpose(0, 1)
-        return current.norms(site, self.reduction)
+        return current.take(site.clone() if self._copying and not current.full else site, self.reduction)

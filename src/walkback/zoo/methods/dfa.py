@@ -21,6 +21,7 @@ class DFA(LocalMethod):
     """
 
     independent_feedback: ClassVar[bool] = True
+    linear_in_error: ClassVar[bool] = True
 
     def draw(self, generator: torch.Generator | None) -> None:
         """One matrix for each site."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -92,17 +92,19 @@ def follow(
     *,
     credit_site: CreditSite = "written",
     objective: Tensor | None = None,
+    averaged: bool = False,
 ) -> None:
     """Add to `.grad`, averaged over the batch: stem and blocks by their credit, the head by e.
 
     `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model.
+    `averaged` credits are divided by the number of samples already.
     """
     pulled: list[tuple[Tensor, Tensor | None]] = [(local.logits, local.trace.error / len(local.logits))]
     for index, write in enumerate(local.writes):
         if write.requires_grad:
             credit = credits[_site_of_credit(local.writes, index, credit_site)]
             unit = per_sample_unit(credit) if options.credit_norm == "per_sample" else credit
-            pulled.append((write, unit / len(unit)))
+            pulled.append((write, unit if averaged else unit / len(unit)))
     extras = (branch_penalty(model.blocks, local.branches, options.penalty), objective)
     pulled += [(extra, None) for extra in extras if extra is not None]
     roots, pulls = zip(*pulled, strict=True)
@@ -129,6 +131,8 @@ class LocalMethod(Method):
 
     options_type: ClassVar[type[MethodOptions]] = LocalOptions
     options: LocalOptions
+    linear_in_error: ClassVar[bool] = False
+    """Whether half the error gives half the credit, so that the error may be averaged in place of every credit."""
 
     @abstractmethod
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor | None]:
@@ -141,9 +145,12 @@ class LocalMethod(Method):
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass, one backward pass, one graph per module."""
         local = local_pass(self.model, inputs, targets)
-        sites = local.sites_in_use
-        credits, objective = self.credits_at(local.trace, sites)
+        sites, trace = local.sites_in_use, local.trace
+        averaged = self.linear_in_error and self.options.credit_norm == "none"
+        if averaged:
+            trace = replace(trace, error=trace.error / len(targets))
+        credits, objective = self.credits_at(trace, sites)
         by_site = dict(zip(sites, credits, strict=True))
-        credit_site = self.options.credit_site
-        follow(self.model, local, by_site, self.options, credit_site=credit_site, objective=objective)
+        site = self.options.credit_site
+        follow(self.model, local, by_site, self.options, credit_site=site, objective=objective, averaged=averaged)
         return local.result
