@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -70,54 +70,63 @@ class PassNorms:
         return array
 
 
-def reading_of(passes: Sequence[PassNorms], factors: Sequence[float]) -> Measurements:
+class Level(NamedTuple):
+    """Root mean squares over the samples: of the ends of the stream, and of the deepest gradient."""
+
+    first: float
+    last: float
+    gradient: float
+
+    def much_like(self, other: Level) -> bool:
+        """Whether nothing has moved by much."""
+        return all(now < NEWS * then and then < NEWS * now for now, then in zip(self, other, strict=True))
+
+    def calm(self, limits: DiagnosticThresholds) -> bool:
+        """Whether the gradient and the growth of the whole stream are on the right side of what fires."""
+        return self.gradient > limits.g_norm_floor and self.last < limits.h_norm_explosion_ratio * self.first
+
+
+def read_in_full(passes: Sequence[PassNorms], factors: Sequence[float]) -> tuple[Measurements, Level]:
     """Medians over the samples of full passes; a factor turns a pass's gradients into each sample's own."""
     sites = len(passes[0].hiddens)
     rows = _joined(passes, factors)
     medians, broken = _medians(rows), (~np.isfinite(rows)).sum(axis=1).tolist()
-    return Measurements(
+    measured = Measurements(
         residual_norms=tuple(medians[:sites]),
-        bp_grad_norms=tuple(norm / REFERENCE_BATCH for norm in medians[sites : 2 * sites]),
-        error_size=medians[2 * sites] if len(medians) > 2 * sites else None,
+        bp_grad_norms=tuple(medians[sites : 2 * sites]),
+        error_size=medians[2 * sites] * REFERENCE_BATCH if len(medians) > 2 * sites else None,
         samples=rows.shape[1],
         nonfinite_hiddens=tuple(broken[:sites]),
         nonfinite_grads=tuple(broken[sites : 2 * sites]),
     )
+    ends = np.sqrt(np.mean(rows[[0, sites - 1, 2 * sites - 1]] ** 2, axis=1))
+    return measured, Level(*ends.tolist())
 
 
-def quick_median(site: Tensor, reduction: TokenReduction) -> float:
-    """The median norm over the samples, in fp32; of an even number the lower middle one: near enough for a look."""
-    by_token = site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS
-    norms: Tensor = torch.linalg.vector_norm(
-        site if by_token else reduction.vectors(site), dim=-1, dtype=torch.promote_types(site.dtype, torch.float32)
-    )
-    return float((norms.mean(dim=1) if by_token else norms).median())
-
-
-def nothing_new(
-    seen: PassNorms, reduction: TokenReduction, factor: float, before: Measurements, limits: DiagnosticThresholds
-) -> bool:
-    """Whether the ends of the stream and the deepest gradient are about what they were, and far from firing."""
-    assert before.residual_norms is not None
-    assert before.bp_grad_norms is not None
+def look_at(seen: PassNorms, reduction: TokenReduction, factor: float) -> Level | None:
+    """The level of a light pass; None where a norm left the range in which fp32 is right, or is NaN."""
     ends = (seen.hiddens[0], seen.hiddens[-1], seen.grads[-1])
-    first, last, gradient = (quick_median(site, reduction) for site in ends if site is not None)
-    if not all(SAFE_LOW < norm < SAFE_HIGH for norm in (first, last, gradient)):  # NaN too
-        return False
-    gradient *= factor / REFERENCE_BATCH
-    pairs = (
-        (first, before.residual_norms[0]), (last, before.residual_norms[-1]), (gradient, before.bp_grad_norms[-1]),
-    )  # fmt: skip
-    calm = gradient > limits.g_norm_floor and last < limits.h_norm_explosion_ratio * first
-    return calm and all(now < NEWS * then and then < NEWS * now for now, then in pairs)
+    first, last, gradient = (_root_mean_square(site, reduction) for site in ends if site is not None)
+    if not all(SAFE_LOW < norm < SAFE_HIGH for norm in (first, last, gradient)):
+        return None
+    return Level(first, last, gradient * factor / REFERENCE_BATCH)
+
+
+def _root_mean_square(site: Tensor, reduction: TokenReduction) -> float:
+    """Over the samples, of their norms in fp32: one operation where it can be, since each one costs."""
+    dtype = torch.promote_types(site.dtype, torch.float32)
+    if site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS:
+        site = torch.linalg.vector_norm(site, dim=-1, dtype=dtype).mean(dim=1, keepdim=True)
+    whole: Tensor = torch.linalg.vector_norm(reduction.vectors(site), dtype=dtype)
+    return whole.item() / len(site) ** 0.5
 
 
 def _joined(passes: Sequence[PassNorms], factors: Sequence[float]) -> NDArray[np.float64]:
-    """The rows of all passes side by side, those of gradients and errors times their factor."""
+    """The rows of all passes side by side, gradients and errors for a loss averaged over 128 samples."""
     parts = []
     for seen, factor in zip(passes, factors, strict=True):
         part = seen.rows()
-        part[len(seen.hiddens) :] *= factor
+        part[len(seen.hiddens) :] *= factor / REFERENCE_BATCH
         parts.append(part)
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 

@@ -23,7 +23,7 @@ from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain, Tap
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.watch.pass_norms import PassNorms, nothing_new, reading_of
+from walkback.watch.pass_norms import Level, PassNorms, look_at, read_in_full
 
 LossReduction = Literal["mean", "sum"]
 MOST_PASSES = 16
@@ -53,7 +53,8 @@ class TrainingPass:
         """Whether every site is read, or the ends of the stream alone, to see whether anything has changed."""
         self.spent = 0.0
         """Seconds inside the hooks since the last reading."""
-        self.last: Measurements | None = None
+        self.last: Level | None = None
+        """Of the last pass that was read in full."""
         self._looks = 0
         self._copying = False
         self._called_often = any(tap.nth > 0 for tap in chain.taps)
@@ -119,8 +120,9 @@ class TrainingPass:
         if len({seen.error is None for seen in passes}) > 1:
             for seen in passes:
                 seen.error = None
-        self.last, self.full, self._looks = reading_of(passes, factors), False, 0
-        return self.last
+        measured, self.last = read_in_full(passes, factors)
+        self.full, self._looks = False, 0
+        return measured
 
     def _look(self, passes: Sequence[PassNorms], factors: Sequence[float]) -> None:
         """Whether to read the next passes in full."""
@@ -130,11 +132,9 @@ class TrainingPass:
             # A network that adds to the stream in place; from now on its sites are copied.
             self._copying = True
             return
-        news = not all(
-            nothing_new(seen, self.reduction, factor, self.last, self.thresholds)
-            for seen, factor in zip(passes, factors, strict=True)
-        )
-        self.full = news or self._looks >= MOST_LOOKS
+        levels = (look_at(seen, self.reduction, factor) for seen, factor in zip(passes, factors, strict=True))
+        quiet = all(at is not None and at.calm(self.thresholds) and at.much_like(self.last) for at in levels)
+        self.full = not quiet or self._looks >= MOST_LOOKS
 
     def _looking(self) -> bool:
         return self.model.training and torch.is_grad_enabled()
