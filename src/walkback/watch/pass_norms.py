@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -118,7 +119,7 @@ def _root_mean_square(site: Tensor, reduction: TokenReduction) -> float:
     if site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS:
         site = torch.linalg.vector_norm(site, dim=-1, dtype=dtype).mean(dim=1, keepdim=True)
     whole: Tensor = torch.linalg.vector_norm(reduction.vectors(site), dtype=dtype)
-    return whole.item() / len(site) ** 0.5
+    return float(whole) / math.sqrt(len(site))
 
 
 def _joined(passes: Sequence[PassNorms], factors: Sequence[float]) -> NDArray[np.float64]:
