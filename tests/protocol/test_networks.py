@@ -465,3 +465,53 @@ def test_token_ids_and_several_inputs():
     batches = [((torch.randint(0, 10, (n,)), torch.rand(n, 1)), torch.randint(0, CLASSES, (n,))) for n in (20, 7)]
     agrees(model, batches, BLOCKS)
     assert torch.equal(model.embed.weight, before)
+
+
+@pytest.mark.parametrize("how", ["in place", "through .data"])
+def test_a_stream_that_is_written_to_in_some_batches_alone(how):
+    """The first batch shows nothing of it, so no copies are made at first."""
+
+    class Spoils(Residual):
+        def forward(self, hidden):
+            out = super().forward(hidden)
+            with torch.no_grad():
+                late = bool((hidden.detach()[:, 0] > 0).all())
+                if late and how == "in place":
+                    hidden.mul_(3.0)
+                elif how == "through .data":
+                    hidden.data.mul_(3.0)
+            return out
+
+    torch.manual_seed(0)
+    plain, spoils = ResMLP(), ResMLP(block=Spoils)
+    spoils.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        for model in (plain, spoils):
+            model.stem.bias[0] = 0.0
+            model.stem.weight[0] = torch.eye(INPUT)[0]
+    (early, targets), (late, _) = labelled(300, 300)
+    late[:, 0] = 5.0
+    batches = [(early, targets), (late, targets)]
+    assert walkback.diagnose(spoils, batches).residual_norms == walkback.diagnose(plain, batches).residual_norms
+
+
+def test_what_the_stem_makes_besides_the_stream_is_in_fp64_too_where_it_has_to_be():
+    class Mixes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix = None
+            self.weight = nn.Parameter(torch.randn(WIDTH, WIDTH) / WIDTH)
+
+        def forward(self, hidden):
+            return hidden + (hidden @ self.mix) @ self.weight
+
+    class MadeByTheStem(ResMLP):
+        def forward(self, inputs):
+            for block in self.blocks:
+                block.mix = torch.eye(WIDTH) + self.stem.weight[:, :WIDTH]
+            return super().forward(inputs)
+
+    torch.manual_seed(0)
+    report = walkback.diagnose(MadeByTheStem(block=Mixes), labelled(20))
+    assert min(report.reference_fidelity) > 0.999999
+    assert report.no_fidelity == ""

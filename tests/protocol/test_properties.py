@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import walkback
-from walkback.protocol.diagnose import Session
+from walkback.protocol.folding import Folding
 from walkback.zoo import DataSpec, build_model
 
 CIFAR = DataSpec((3, 32, 32), 10)
@@ -136,13 +136,13 @@ def kept_bytes(part):
 
 def test_a_further_batch_keeps_a_mean_vector_per_site_and_group_and_a_few_numbers_per_sample(monkeypatch):
     sizes = []
-    fold = Session._fold
+    add = Folding.add
 
     def noted(self, seen):
-        fold(self, seen)
-        sizes.append(kept_bytes(self.parts))
+        add(self, seen)
+        sizes.append(kept_bytes(self._parts))
 
-    monkeypatch.setattr(Session, "_fold", noted)
+    monkeypatch.setattr(Folding, "add", noted)
     inputs, targets = samples(128 * 6, seed=0)
     model = network(width=200)
     walkback.diagnose(model, split(inputs, targets, 256))

@@ -26,6 +26,8 @@ class Wire:
     """Which of the floating tensors that the module took or returned."""
     node: Any
     """Its node in the autograd graph, None where no parameter had a part in it."""
+    output: int
+    """Which of the node's outputs it is."""
     version: int
 
     @cached_property
@@ -68,15 +70,26 @@ class Call:
         return any(parameter.ndim > 1 for parameter in self.module.parameters())
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What one forward pass showed."""
+
+    calls: list[Call]
+    """Every module call with a floating tensor, in the order of entry."""
+    logits: Wire
+    samples: int
+    changes_input: bool
+
+
 @torch.enable_grad()
-def watch_forward(model: nn.Module, batch: Batch) -> tuple[list[Call], Wire, bool]:
-    """Every module call of one forward pass, in the order of entry; the logits; whether it changed its input."""
+def watch_forward(model: nn.Module, batch: Batch) -> Watched:
+    """One forward pass with every module call noted."""
     calls: list[Call] = []
     given = Batch(mapped(batch.inputs, torch.clone), batch.targets)
     with _graph_from_parameters(model), _watching(model, calls):
         logits = given.call(model, copy=False)
     changed = not all(map(torch.equal, given.tensors(), batch.tensors()))
-    return sorted(calls, key=lambda call: call.entered), _wire(logits, 0), changed
+    return Watched(sorted(calls, key=lambda call: call.entered), _wire(logits, 0), batch.size, changed)
 
 
 @contextmanager
@@ -130,7 +143,8 @@ def _stream(read: list[Wire], written: list[Wire]) -> tuple[Wire, Wire]:
 
 
 def _wire(tensor: Tensor, position: int) -> Wire:
-    return Wire(tensor, position, tensor.grad_fn, 0 if tensor.is_inference() else tensor._version)
+    version = 0 if tensor.is_inference() else tensor._version
+    return Wire(tensor, position, tensor.grad_fn, tensor.output_nr, version)
 
 
 def floating_tensors(value: Any) -> list[Tensor]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +18,6 @@ from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Chain, samples_first
-
-SMALL_SITE = 2**15
 
 REFERENCE_BATCH = 128
 """The published floor is for a loss averaged over this many samples; gradients are reported that way."""
@@ -34,6 +33,8 @@ class Capture:
     reduction: TokenReduction
     offset: int = 0
     """How many samples came in earlier batches."""
+    stream_kept: bool = False
+    """Nothing wrote to a site once it was read, so that later batches need no copies of them."""
 
     @property
     def hiddens(self) -> Sequence[Tensor]:
@@ -48,24 +49,24 @@ class Capture:
     @cached_property
     def hidden_norms(self) -> Tensor:
         """‖h_l(x)‖, (sites, B)."""
-        return self._norms(self.hiddens, in_bulk([self.reduction.vectors(h) for h in self.hiddens]))
+        return self._norms(self.hiddens, [self.reduction.vectors(h) for h in self.hiddens])
 
     @cached_property
     def grad_norms(self) -> Tensor:
         """‖∂ℓ(x)/∂h_l(x)‖, (sites, B)."""
-        return self._norms(self.grads, self.grad_bulk)
+        return self._norms(self.grads, self.grad_vectors)
 
-    def _norms(self, sites: Sequence[Tensor], bulks: Sequence[Tensor]) -> Tensor:
+    def _norms(self, sites: Sequence[Tensor], vectors: Sequence[Tensor]) -> Tensor:
         if self.reduction is TokenReduction.TOKEN_NORMS:
             return torch.stack([self.reduction.norms(site) for site in sites])
-        return torch.cat([numerics.norms(bulk) for bulk in bulks])
+        return numerics.norms_of_each(vectors)
 
     @cached_property
     def direction_norms(self) -> Tensor:
         """The norms of `grad_vectors`, (sites, B)."""
         if self.reduction is not TokenReduction.TOKEN_NORMS:
             return self.grad_norms
-        return torch.cat([numerics.norms(bulk) for bulk in self.grad_bulk])
+        return numerics.norms_of_each(self.grad_vectors)
 
     @cached_property
     def broken_hiddens(self) -> Tensor:
@@ -92,43 +93,53 @@ class Capture:
         """∂ℓ(x)/∂h_l(x) as one vector per sample, (B, D_l) for each site."""
         return [self.reduction.vectors(g) for g in self.grads]
 
-    @cached_property
-    def grad_bulk(self) -> list[Tensor]:
-        """The same in as few tensors as there can be: see `in_bulk`."""
-        return in_bulk(self.grad_vectors)
-
-
-def in_bulk(vectors: Sequence[Tensor]) -> list[Tensor]:
-    """One (sites, B, D) tensor where all sites are small and of one width, else one (1, B, D_l) for each.
-
-    Few operations take less time than many small ones; with large sites the copy would cost more than it saves.
-    """
-    if len({vector.shape for vector in vectors}) == 1 and vectors[0].numel() <= SMALL_SITE:
-        return [torch.stack(list(vectors))]
-    return [vector.unsqueeze(0) for vector in vectors]
-
 
 def _broken(sites: Sequence[Tensor], norms: Tensor) -> Tensor:
     # The norm of a site shows every NaN and Inf in it, unless only one token was looked at.
     if any(site.ndim == 3 for site in sites):
-        return torch.stack([~site.flatten(1).isfinite().all(dim=1) for site in sites])
+        return torch.stack([_broken_samples(site) for site in sites])
     return ~norms.isfinite()
 
 
+def _broken_samples(site: Tensor) -> Tensor:
+    """Samples with a NaN or Inf anywhere, (B,)."""
+    # Each of them makes the sum NaN or Inf, and a sum takes a tenth of the time. Large finite values may too.
+    if site.sum().isfinite():
+        return torch.zeros(len(site), dtype=torch.bool, device=site.device)
+    return ~site.flatten(1).isfinite().all(dim=1)
+
+
+class Sites(NamedTuple):
+    """What one pass shows, samples along the first axis of each tensor."""
+
+    hiddens: list[Tensor]
+    grads: list[Tensor]
+    logits: Tensor
+    error: Tensor
+    """∂ℓ/∂logits."""
+    stream_kept: bool
+    """Nothing wrote to a site once it was read."""
+
+
 def sites_and_grads(
-    call: Callable[[], Tensor], chain: Chain, error_of: Callable[[Tensor], Tensor]
-) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
-    """(h_l, ∂ℓ/∂h_l, logits, ∂ℓ/∂logits) for a model call, samples along the first axis of each."""
-    return despite_changes_in_place(lambda: _sites_and_grads(call, chain, error_of))
+    call: Callable[[], Tensor],
+    chain: Chain,
+    error_of: Callable[[Tensor], Tensor],
+    begin_in: torch.dtype | None = None,
+) -> Sites:
+    """h_l and ∂ℓ/∂h_l for a model call; the stream is converted to `begin_in` at h_0, where that is given."""
+    sites = despite_changes_in_place(lambda: _sites_and_grads(call, SiteReader(chain, begin_in), error_of))
+    if chain.keeps_stream and not sites.stream_kept:
+        return sites_and_grads(call, replace(chain, keeps_stream=False), error_of, begin_in)
+    return sites
 
 
-def _sites_and_grads(
-    call: Callable[[], Tensor], chain: Chain, error_of: Callable[[Tensor], Tensor]
-) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
-    reader = SiteReader(chain)
+def _sites_and_grads(call: Callable[[], Tensor], reader: SiteReader, error_of: Callable[[Tensor], Tensor]) -> Sites:
+    chain = reader.chain
     with reader.attached():
         logits = call()
         reader.check_complete()
+        stream_kept = reader.was_kept()
         error = error_of(logits)
         if not logits.requires_grad:
             raise BlocksError(
@@ -141,7 +152,7 @@ def _sites_and_grads(
     grads = [samples_first(reader.grads[i], tap, samples) for i, tap in enumerate(chain.taps)]
     if scale is not None:
         grads = [grad.double() / _rows(scale, grad) for grad in grads]
-    return arranged, grads, logits.detach(), error
+    return Sites(arranged, grads, logits.detach(), error, stream_kept)
 
 
 def _backward(reader: SiteReader, logits: Tensor, error: Tensor) -> Tensor | None:
@@ -220,13 +231,13 @@ def capture(
     offset: int = 0,
 ) -> Capture:
     """Measure one batch: h_l, g_l, the logits and the error at them."""
-    hiddens, grads, logits, error = sites_and_grads(
+    sites = sites_and_grads(
         lambda: _checked(batch.call(model, chain.changes_input), batch),
         chain,
         lambda logits: error_at_logits(loss, logits, batch.targets),
     )
-    trace = Trace(batch.inputs, hiddens, logits, batch.targets, error)
-    return Capture(trace, grads, reduction, offset)
+    trace = Trace(batch.inputs, sites.hiddens, sites.logits, batch.targets, sites.error)
+    return Capture(trace, sites.grads, reduction, offset, sites.stream_kept)
 
 
 def _checked(logits: Tensor, batch: Batch) -> Tensor:

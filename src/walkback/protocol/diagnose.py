@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import chain as chained
 from typing import Any
 
@@ -12,21 +12,20 @@ import torch
 from torch import nn
 
 from walkback._version import __version__
-from walkback.errors import BatchError
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batches import Batch, joined, read_batches
-from walkback.protocol.capture import Capture, capture
+from walkback.protocol.capture import capture
 from walkback.protocol.credit import CreditFunction, CreditRule
-from walkback.protocol.fidelity import Fidelity, reference_fidelity
-from walkback.protocol.independence import check_independent
+from walkback.protocol.fidelity import reference_fidelity
+from walkback.protocol.folding import Folding
+from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction, default_reduction
-from walkback.protocol.sites import Blocks, Chain, find_chain
+from walkback.protocol.sites import Blocks, Chain
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
-from walkback.registry import DIAGNOSTICS
 
 MOST_SAMPLES, MOST_SITE_VALUES = 256, 2**20
 """Small batches are measured together up to this many samples, and this many values at all sites."""
@@ -107,26 +106,26 @@ class Session:
     reduction: TokenReduction | None
     meter: AlignmentMeter | None
     chain: Chain | None = None
-    parts: dict[str, Any] = field(default_factory=dict)
 
     def measure(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches."""
         first = next(self.batches)
         look = first.first(min(LOOK_SAMPLES, first.size))
-        chain = self.chain = find_chain(self.model, look, self.blocks)
-        check_independent(self.model, chain, look)
-        samples, opening, fidelity = 0, None, None
+        chain = self.chain = chain_of_independent(self.model, look, self.blocks)
+        folding, fidelity = Folding(chain), None
+        reduction = self.reduction or TokenReduction.FLATTEN
         for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
-            seen = capture(self.model, chain, batch, self.loss, self.reduction or TokenReduction.FLATTEN, samples)
-            if opening is None:
-                opening = seen = self._with_default_reduction(seen)
+            seen = capture(self.model, chain, batch, self.loss, reduction, folding.samples)
+            if fidelity is None:
+                reduction = self.reduction or default_reduction(seen.grads[-1])
+                seen = replace(seen, reduction=reduction)
+                chain = replace(chain, keeps_stream=seen.stream_kept)
                 fidelity = reference_fidelity(self.model, chain, batch, self.loss, seen)
-            _check_widths(opening, seen)
-            samples += seen.samples
-            self._fold(seen)
-        assert opening is not None
+            folding.add(seen)
+            if self.meter is not None:
+                self.meter.add(seen)
         assert fidelity is not None
-        return self._fields(samples, fidelity, [tuple(h.shape) for h in opening.hiddens])
+        return folding.fields() | {"reference_fidelity": fidelity[0], "no_fidelity": fidelity[1]}
 
     def _samples_at_once(self, first: Batch) -> int:
         """How many samples to measure in one pass: more than a batch holds, as long as the sites stay small.
@@ -138,33 +137,6 @@ class Session:
         if first.targets.device.type != "cpu" or self.loss is not None or self.meter is not None:
             return first.size
         return max(first.size, min(MOST_SAMPLES, MOST_SITE_VALUES // self.chain.values_per_sample))
-
-    def _with_default_reduction(self, seen: Capture) -> Capture:
-        if self.reduction is None:
-            self.reduction = default_reduction(seen.grads[-1])
-        return Capture(seen.trace, seen.grads, self.reduction, seen.offset)
-
-    def _fold(self, seen: Capture) -> None:
-        for name in DIAGNOSTICS:
-            diagnostic = DIAGNOSTICS.load(name)
-            part = diagnostic.measure(seen)
-            self.parts[name] = diagnostic.merge(self.parts[name], part) if name in self.parts else part
-        if self.meter is not None:
-            self.meter.add(seen)
-
-    def _fields(self, samples: int, fidelity: Fidelity, shapes: list[tuple[int, ...]]) -> dict[str, Any]:
-        assert self.chain is not None
-        assert self.reduction is not None
-        fields: dict[str, Any] = {
-            "sites": tuple(map(str, self.chain.taps)),
-            "samples": samples,
-            "site_reduction": "; ".join(dict.fromkeys(self.reduction.describe(shape) for shape in shapes)),
-            "reference_fidelity": fidelity[0],
-            "no_fidelity": fidelity[1],
-        }
-        for name, part in self.parts.items():
-            fields |= DIAGNOSTICS.load(name).figures(part)
-        return fields
 
     def provenance(self, found: bool) -> dict[str, str]:
         """What a reader needs to measure the same again."""
@@ -179,17 +151,6 @@ class Session:
             "device": str(example.device) if example is not None else "cpu",
             "precision": str(example.dtype).removeprefix("torch.") if example is not None else "none",
         }
-
-
-def _check_widths(first: Capture, seen: Capture) -> None:
-    """Widths that change between batches cannot be averaged."""
-    for site, (before, now) in enumerate(zip(first.grad_vectors, seen.grad_vectors, strict=True)):
-        if before.shape[1] != now.shape[1]:
-            raise BatchError(
-                f"site {site} has the shape {tuple(seen.hiddens[site].shape)} in one batch and "
-                f"{tuple(first.hiddens[site].shape)} in the first; gradients of different widths cannot be averaged. "
-                "Pad to one length, or pass tokens='class_token'."
-            )
 
 
 def _scores(headline: float | Score | None, baseline: float | FrozenBaseline | None) -> dict[str, Any]:

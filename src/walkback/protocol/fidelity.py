@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from walkback.protocol import numerics
 from walkback.protocol.batches import Batch
-from walkback.protocol.capture import Capture, in_bulk, sites_and_grads
+from walkback.protocol.capture import Capture, sites_and_grads
 from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.sites import Chain
 
@@ -23,44 +23,62 @@ Fidelity = tuple[tuple[float, ...] | None, str]
 def reference_fidelity(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, seen: Capture) -> Fidelity:
     """The mean cosine with the fp64 gradient at each site.
 
-    The network runs again in fp64 on the first samples of a batch that was captured, with fp64 copies
-    of its parameters and buffers in place of its own.
+    The network runs again in fp64 on the first samples of a batch that was captured, with fp64 copies of its
+    parameters and buffers in place of its own. For an fp32 network, from the h_0 that it has: what comes before
+    takes most of the time there, and one more rounding of h_0 to fp32 bends no gradient.
     """
     if all(h.dtype == torch.float64 for h in seen.hiddens):
         return tuple(1.0 for _ in seen.hiddens), ""
     some = batch.first(min(FIDELITY_SAMPLES, batch.size))
     try:
-        exact = _double_grads(model, chain, some.to_double(), loss)
+        exact = _double_grads(model, chain, some, loss)
     except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
         reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
         return None, f"no fp64 pass: {reason}"
-    rounded = in_bulk([seen.reduction.vectors(g)[: some.size] for g in seen.grads])
-    doubled = in_bulk([seen.reduction.vectors(g) for g in exact])
-    cosines = torch.cat([_agreement(r, e) for r, e in zip(rounded, doubled, strict=True)])
-    return tuple(cosines.mean(dim=1).tolist()), ""
+    rounded = [seen.reduction.vectors(g)[: some.size] for g in seen.grads]
+    doubled = [seen.reduction.vectors(g) for g in exact]
+    cosines = [_agreement(r, e).mean() for r, e in zip(rounded, doubled, strict=True)]
+    return tuple(torch.stack(cosines).tolist()), ""
 
 
 def _double_grads(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> list[Tensor]:
     device = next((parameter.device.type for parameter in model.parameters()), "cpu")
-    with _in_double(model), torch.autocast(device, enabled=False):
-        _, grads, _, _ = sites_and_grads(
-            lambda: batch.call(model, chain.changes_input),
-            chain,
-            lambda logits: error_at_logits(loss, logits, batch.targets),
-        )
-    return grads
+    in_single = all(p.dtype == torch.float32 for p in model.parameters()) and not torch.is_autocast_enabled(device)
+    with torch.autocast(device, enabled=False):
+        if in_single and chain.stem:
+            try:
+                with _in_double(model, but=chain.stem):
+                    return _grads(model, chain, batch, loss, begin_in=torch.float64)
+            except (RuntimeError, TypeError, ValueError):
+                pass  # something else that the stem made meets the stream in fp32: all of it in fp64, then
+        with _in_double(model):
+            return _grads(model, chain, batch.to_double(), loss)
+
+
+def _grads(
+    model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, begin_in: torch.dtype | None = None
+) -> list[Tensor]:
+    sites = sites_and_grads(
+        lambda: batch.call(model, chain.changes_input),
+        chain,
+        lambda logits: error_at_logits(loss, logits, batch.targets),
+        begin_in,
+    )
+    return sites.grads
 
 
 @contextmanager
-def _in_double(model: nn.Module) -> Iterator[None]:
-    """Put fp64 copies in the place of parameters and buffers.
+def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None]:
+    """Put fp64 copies in the place of parameters and buffers, outside some modules.
 
     For the backward pass too, unlike torch.func.functional_call: activation checkpointing computes again there.
     """
     copies: dict[int, Tensor] = {}
+    left_alone = {inner for module in but for inner in module.modules()}
     originals = [
         (store, name, tensor)
         for module in model.modules()
+        if module not in left_alone
         for store in (module._parameters, module._buffers)
         for name, tensor in store.items()
         if tensor is not None and tensor.is_floating_point()
@@ -77,7 +95,7 @@ def _in_double(model: nn.Module) -> Iterator[None]:
 
 
 def _agreement(rounded: Tensor, exact: Tensor) -> Tensor:
-    """The cosine of each sample, (sites, B); a gradient that is exactly zero in both precisions agrees."""
+    """The cosine of each sample, (B,); a gradient that is exactly zero in both precisions agrees."""
     cosines = numerics.cosines(rounded, exact)
     if cosines.isnan().any():
         both_zero = (rounded == 0).all(dim=-1) & (exact == 0).all(dim=-1)

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from walkback.errors import InputError
 from walkback.protocol.batches import Batch
+from walkback.protocol.calls import Watched
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
-from walkback.protocol.sites import Chain, samples_first
+from walkback.protocol.sites import Blocks, Chain, find_and_watch, samples_first, wire_of
 
 REMEDY = "Give it running statistics, or measure one sample at a time."
 
 
-def check_independent(model: nn.Module, chain: Chain, batch: Batch) -> None:
-    """Raise if one sample's logits depend on another sample, by the modules or by the gradient."""
+def chain_of_independent(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
+    """The chain of blocks, found in one watched pass over a few samples that do not influence each other."""
+    _check_modules(model)
+    chain, watched = find_and_watch(model, batch, blocks)
+    leak = _leak_between_samples(model, chain, batch, watched) if batch.size > 1 else 0.0
+    if leak > 0:
+        raise InputError(
+            f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), "
+            "so per-sample gradients mean nothing. Is the batch on the axis that the model expects (batch_first)?"
+        )
+    return chain
+
+
+def _check_modules(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if isinstance(module, _NormBase) and not isinstance(module, _InstanceNorm) and module.running_mean is None:
             raise InputError(
@@ -24,30 +38,55 @@ def check_independent(model: nn.Module, chain: Chain, batch: Batch) -> None:
                 "sample's output depends on the others in its batch, so per-sample gradients mean nothing. "
                 f"{REMEDY}"
             )
-    if batch.size > 1:
-        leak = despite_changes_in_place(lambda: _leak_between_samples(model, chain, batch))
-        if leak is not None:
-            raise InputError(
-                f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), "
-                "so per-sample gradients mean nothing. Is the batch on the axis that the model expects (batch_first)?"
-            )
 
 
-def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch) -> float | None:
-    """The largest gradient that the last sample's logits send to another sample's h_0, if any.
+def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch, watched: Watched) -> float:
+    """The largest gradient that the last sample's logits send to another sample's h_0.
 
     The last, because under a causal mask over the wrong axis the first depends on itself alone.
     """
+    if watched.logits.tensor.shape[:1] != (batch.size,):
+        return 0.0  # the measuring pass says what is wrong, in its own words
+    grad = _grad_in_watched(chain, watched)
+    if grad is None:
+        grad = despite_changes_in_place(lambda: _grad_in_own_pass(model, chain, batch))
+    if grad is None:
+        return 0.0
+    others: Tensor = samples_first(grad, chain.taps[0], batch.size)[:-1]
+    return float(torch.nan_to_num(others.float()).abs().max())
+
+
+def _grad_in_watched(chain: Chain, watched: Watched) -> Tensor | None:
+    """∂(the last sample's logits)/∂h_0 by the graph of the watched pass; None where that graph cannot give it."""
+    stream, logits = wire_of(chain.taps[0], watched.calls), watched.logits.tensor
+    if stream.node is None or not logits.requires_grad or _has_functions_of_its_own(watched):
+        return None
+    edge = torch.autograd.graph.GradientEdge(stream.node, stream.output)
+    try:
+        (grad,) = torch.autograd.grad(logits, edge, _last_alone(logits), allow_unused=True)
+    except RuntimeError:
+        # Changed in place, or computed again by activation checkpointing, which needs a pass of its own.
+        return None
+    return grad
+
+
+def _has_functions_of_its_own(watched: Watched) -> bool:
+    """Whether there are autograd functions written in Python: they would compute parameter gradients too here."""
+    return any(isinstance(node, BackwardCFunction) for node in watched.logits.ancestry)
+
+
+def _grad_in_own_pass(model: nn.Module, chain: Chain, batch: Batch) -> Tensor | None:
+    """The same by a pass whose graph begins at h_0."""
     reader = SiteReader(chain)
     with reader.attached():
         logits = batch.call(model, chain.changes_input)
-        if not reader.values or not logits.requires_grad or logits.shape[:1] != (batch.size,):
-            return None  # the measuring pass says what is wrong, in its own words
-        pick = torch.zeros_like(logits)
-        pick[-1] = 1
-        reader.pull_back(logits, pick)
-    if 0 not in reader.grads:
-        return None
-    others: Tensor = samples_first(reader.grads[0], chain.taps[0], batch.size)[:-1]
-    largest = float(torch.nan_to_num(others.float()).abs().max())
-    return largest if largest > 0 else None
+        if not reader.values or not logits.requires_grad:
+            return None
+        reader.pull_back(logits, _last_alone(logits))
+    return reader.grads.get(0)
+
+
+def _last_alone(logits: Tensor) -> Tensor:
+    pick = torch.zeros_like(logits)
+    pick[-1] = 1
+    return pick

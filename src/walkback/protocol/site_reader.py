@@ -38,12 +38,15 @@ class _Begin(torch.autograd.Function):
 class SiteReader:
     """Hooks that read the sites of a chain as they pass, and their gradients on the way back."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, begin_in: torch.dtype | None = None) -> None:
         self.chain = chain
+        self.begin_in = begin_in
+        """What the stream is converted to at h_0, if to anything."""
         self.values: list[Tensor] = []
         self.grads: dict[int, Tensor] = {}
         self.root: Tensor | torch.autograd.graph.GradientEdge | None = None
         """What a backward pass has to reach: it lies before h_0, and nothing else does."""
+        self._passing: list[tuple[Tensor, int]] = []
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
 
     @contextmanager
@@ -84,7 +87,10 @@ class SiteReader:
 
     def _start(self, stream: Tensor) -> None:
         """Begin the graph at h_0: nothing before it is needed."""
-        self.values.append(stream.detach().clone())
+        if self.begin_in is not None:
+            # In the tensor that is there, because a skip around the block uses it too.
+            stream.data = stream.data.to(self.begin_in)
+        self._keep(stream)
         self.root = torch.zeros((), device=stream.device, dtype=stream.dtype, requires_grad=True)
         owner = stream if stream._base is None else stream._base
         if not isinstance(owner, nn.Parameter) and not stream.requires_grad:
@@ -106,9 +112,22 @@ class SiteReader:
                 "between them. If the stream is detached there on purpose, diagnose a copy of the model that does "
                 "not detach it; else pass blocks= with modules that hand the residual stream on."
             )
-        # A copy, and a hook rather than retain_grad: later in-place changes must not reach either.
-        self.values.append(stream.detach().clone())
+        self._keep(stream)
+        # A hook rather than retain_grad: later in-place changes must not reach it.
         stream.register_hook(self._keeper(index))  # type: ignore[no-untyped-call]
+
+    def _keep(self, stream: Tensor) -> None:
+        """Keep what a site holds now: a copy, unless nothing is known to write to it later."""
+        passing = stream.detach()
+        self._passing.append((passing, passing._version))
+        self.values.append(passing if self.chain.keeps_stream else passing.clone())
+
+    def was_kept(self) -> bool:
+        """Whether, after a forward pass, every site still holds what was read there."""
+        if self.chain.keeps_stream:
+            # Only a change that torch counts can come unexpected: the others showed when copies were compared.
+            return all(passing._version == version for passing, version in self._passing)
+        return all(torch.equal(passing, value) for (passing, _), value in zip(self._passing, self.values, strict=True))
 
     def _keeper(self, index: int) -> Callable[[Tensor], None]:
         def keep(grad: Tensor) -> None:

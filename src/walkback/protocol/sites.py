@@ -21,7 +21,7 @@ from walkback.errors import BatchError, BlocksError
 from walkback.protocol.batches import Batch
 from walkback.protocol.block_names import Blocks as Blocks
 from walkback.protocol.block_names import given_modules, pattern_of, plain_modules
-from walkback.protocol.calls import Call, Wire, ancestors, leads_to, same_memory, watch_forward
+from walkback.protocol.calls import Call, Watched, Wire, ancestors, leads_to, same_memory, watch_forward
 
 Run = list[Call]
 
@@ -56,27 +56,57 @@ class Chain:
     """The forward pass writes to its input, and must be given a copy."""
     values_per_sample: int = 1
     """How many numbers one sample has at all sites together."""
+    stem: frozenset[nn.Module] = frozenset()
+    """The modules whose work is done when h_0 is read."""
+    keeps_stream: bool = False
+    """Nothing writes to a site once it is read, as a pass with copies has shown."""
 
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
     """The chain of blocks: the named ones, or the longest that the structure shows."""
+    return find_and_watch(model, batch, blocks)[0]
+
+
+def find_and_watch(model: nn.Module, batch: Batch, blocks: Blocks = None) -> tuple[Chain, Watched]:
+    """The chain of blocks, and the forward pass that showed it."""
     chosen = given_modules(model, blocks) if blocks is not None else None
-    calls, logits, changes_input = watch_forward(model, batch)
-    names = plain_modules(model)
+    watched = watch_forward(model, batch)
+    calls, logits = watched.calls, watched.logits
     if chosen is not None:
         run = [call for call in calls if call.module in chosen]
         _check_all_called(run, list(chosen.values()))
     else:
         run = _found(model, calls, logits)
     taps = _taps(run, calls, logits, batch.size)
-    blocks_in_order = tuple(call.name for call in run)
-    values = sum(_wire_of(tap, calls).tensor.numel() for tap in taps) // batch.size
-    return Chain(blocks_in_order, taps, pattern_of(blocks_in_order, names), changes_input, max(values, 1))
+    names = tuple(call.name for call in run)
+    values = sum(wire_of(tap, calls).tensor.numel() for tap in taps) // batch.size
+    chain = Chain(
+        blocks=names,
+        taps=taps,
+        pattern=pattern_of(names, plain_modules(model)),
+        changes_input=watched.changes_input,
+        values_per_sample=max(values, 1),
+        stem=_done_before(taps[0], calls),
+    )
+    return chain, watched
 
 
-def _wire_of(tap: Tap, calls: Sequence[Call]) -> Wire:
-    call = next(call for call in calls if (call.module, call.nth) == (tap.module, tap.nth))
+def wire_of(tap: Tap, calls: Sequence[Call]) -> Wire:
+    """The tensor that a tap read in a watched pass."""
+    call = _call_of(tap, calls)
     return call.read if tap.end == "input" else call.written
+
+
+def _call_of(tap: Tap, calls: Sequence[Call]) -> Call:
+    return next(call for call in calls if (call.module, call.nth) == (tap.module, tap.nth))
+
+
+def _done_before(tap: Tap, calls: Sequence[Call]) -> frozenset[nn.Module]:
+    """The modules that are never called again once a site is read."""
+    call = _call_of(tap, calls)
+    read_at = call.entered if tap.end == "input" else call.left
+    later = {call.module for call in calls if call.left >= read_at}
+    return frozenset(call.module for call in calls if call.module not in later)
 
 
 def _check_all_called(run: Run, expected: Sequence[str]) -> None:

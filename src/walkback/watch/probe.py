@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import nn
 
-from walkback.errors import BatchError
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batches import read_batches
 from walkback.protocol.capture import Capture, capture
@@ -19,11 +18,12 @@ from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnose import LOOK_SAMPLES
 from walkback.protocol.diagnostics.direction_drift import GROUP
 from walkback.protocol.fidelity import reference_fidelity
-from walkback.protocol.independence import check_independent
+from walkback.protocol.folding import Folding
+from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction, default_reduction
-from walkback.protocol.sites import Blocks, find_chain
+from walkback.protocol.sites import Blocks
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
 from walkback.registry import DIAGNOSTICS
@@ -54,11 +54,12 @@ class Probe:
             self.diagnostics = [n for n in DIAGNOSTICS if n != "direction_drift" or samples >= 2 * GROUP]
             first = next(read_batches(self.batches, self.model))
             look = first.first(min(LOOK_SAMPLES, first.size))
-            self.chain = find_chain(self.model, look, blocks)
-            check_independent(self.model, self.chain, look)
+            self.chain = chain_of_independent(self.model, look, blocks)
             seen = capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
             # What a first measurement would have to import is imported here, before training is timed.
-            self._figures(self._fold({}, seen))
+            warm_up = Folding(self.chain, self.diagnostics)
+            warm_up.add(seen)
+            warm_up.fields()
         self.reduction = default_reduction(seen.grads[-1]) if tokens is None else TokenReduction.named(tokens)
 
     def measure(self, floor: float = DiagnosticThresholds().g_norm_floor) -> Measurements:
@@ -67,21 +68,16 @@ class Probe:
         The fidelity to fp64 is measured where the deepest gradient is under `floor`.
         """
         meter = AlignmentMeter.of(self.credit, 0) if self.credit is not None else None
-        parts: dict[str, Any] = {}
-        opening: Capture | None = None
-        samples = 0
+        folding = Folding(self.chain, self.diagnostics)
         with untouched(self.model):
             for seen in self._captures():
-                opening = opening or seen
-                _check_widths(opening, seen)
-                samples += seen.samples
-                self._fold(parts, seen)
+                folding.add(seen)
                 if meter is not None:
                     meter.add(seen)
-            fields = self._figures(parts) | {"samples": samples}
-            assert opening is not None
+            fields = folding.fields()
+            assert folding.opening is not None
             if not fields["bp_grad_norms"][-1] >= floor:
-                fields |= self._fidelity(opening)
+                fields |= self._fidelity(folding.opening)
         if meter is not None:
             fields["alignment"] = meter.figures()
         return Measurements(**fields)
@@ -93,30 +89,7 @@ class Probe:
             offset += seen.samples
             yield seen
 
-    def _fold(self, parts: dict[str, Any], seen: Capture) -> dict[str, Any]:
-        """Add one batch to every diagnostic's part."""
-        for name in self.diagnostics:
-            diagnostic = DIAGNOSTICS.load(name)
-            part = diagnostic.measure(seen)
-            parts[name] = diagnostic.merge(parts[name], part) if name in parts else part
-        return parts
-
-    def _figures(self, parts: dict[str, Any]) -> dict[str, Any]:
-        fields: dict[str, Any] = {"sites": tuple(map(str, self.chain.taps))}
-        for name, part in parts.items():
-            fields |= DIAGNOSTICS.load(name).figures(part)
-        return fields
-
     def _fidelity(self, opening: Capture) -> dict[str, Any]:
         first = next(read_batches(self.batches, self.model))
         cosines, why_not = reference_fidelity(self.model, self.chain, first, self.loss, opening)
         return {"reference_fidelity": cosines, "no_fidelity": why_not}
-
-
-def _check_widths(opening: Capture, seen: Capture) -> None:
-    for before, now in zip(opening.grad_vectors, seen.grad_vectors, strict=True):
-        if before.shape[1] != now.shape[1]:
-            raise BatchError(
-                f"the held batches have sites of {before.shape[1]} and of {now.shape[1]} values per sample; gradients "
-                "of different widths cannot be averaged. Pad to one length, or pass tokens='class_token'."
-            )

@@ -72,8 +72,7 @@ class DirectionDrift:
         while start < capture.samples:
             number, inside = divmod(capture.offset + start, GROUP)
             stop = min(capture.samples, start + GROUP - inside)
-            sums = [bulk[:, start:stop].sum(dim=1, dtype=float64).flatten() for bulk in capture.grad_bulk]
-            total = sums[0] if len(sums) == 1 else cat(sums)
+            total = cat([vectors[start:stop].sum(dim=0, dtype=float64) for vectors in capture.grad_vectors])
             groups[number] = GroupSums(total, squares[:, start:stop].sum(dim=1), stop - start)
             start = stop
         return Part(groups, tuple(v.shape[1] for v in capture.grad_vectors))
