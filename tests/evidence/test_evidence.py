@@ -251,6 +251,14 @@ def test_other_architectures(tmp_path):
     assert status(tmp_path, "C30") is PARTLY
 
 
+def widths(**wide):
+    """The published verdicts at d = 256, and at d = 512 too but for the methods given."""
+    narrow = {"bp": {}, "dfa": BROKEN, "state_bridge": BRIDGE, "credit_bridge": BROKEN}
+    rows = [seeds(f"{method} d256", **figures) for method, figures in narrow.items()]
+    rows += [seeds(f"{method} d512", **figures) for method, figures in (narrow | wide).items()]
+    return [report for three in rows for report in three]
+
+
 def test_small_cnn_width_and_depth_of_time(tmp_path):
     cnn = published(
         dfa=seeds("dfa", growth=237.0),
@@ -259,11 +267,12 @@ def test_small_cnn_width_and_depth_of_time(tmp_path):
     )
     write_audit(tmp_path, "small_cnn", cnn)
     assert status(tmp_path, "C17") is REPRODUCED
-    write_audit(tmp_path, RECORD, published())
-    write_audit(tmp_path, "resmlp_d512", published(dfa=seeds("dfa", **BROKEN | {"growth": 1e4})))
+    write_audit(tmp_path, "width_resmlp", widths(dfa=BROKEN | {"growth": 1e4}))
     assert status(tmp_path, "C18") is REPRODUCED
-    write_audit(tmp_path, "resmlp_d512", published(dfa=seeds("dfa", **BROKEN | {"growth": 100.0})))
+    write_audit(tmp_path, "width_resmlp", widths(dfa=BROKEN | {"growth": 100.0}))
     assert status(tmp_path, "C18") is PARTLY
+    write_audit(tmp_path, "width_resmlp", widths(dfa={}, state_bridge={}, credit_bridge={}, bp=BROKEN))
+    assert status(tmp_path, "C18") is NOT
     write(tmp_path / "temporal_vit_mini_d128.json", {"runs": runs("dfa", *[(1, 5, 3)] * 3, final_accuracy=0.22)})
     assert status(tmp_path, "C15") is REPRODUCED
     student = {"runs": runs("dfa", *[(20, None, None)] * 3, final_accuracy=0.33)}
@@ -300,10 +309,37 @@ def test_removing_the_terminal_norm(tmp_path):
     assert status(tmp_path, "N05") is NOT
 
 
-def test_a_study_without_a_rule_is_never_decided_by_accident(tmp_path):
-    write(tmp_path / "false_positives.json", {})
-    with pytest.raises(RecordError, match="no rule for it yet"):
-        decide(Results(tmp_path))
+@pytest.mark.parametrize(
+    ("agreeing", "expected"), [((20, 19, 21), REPRODUCED), ((11, 12, 21), PARTLY), ((11, 12, 5), NOT)]
+)
+def test_triangulation(tmp_path, agreeing, expected):
+    tests = zip(("removal", "rerandomised", "probe"), agreeing, strict=True)
+    found = {name: {"of": 21, "agree": n, "uses_depth_but_d_fires": 21 - n} for name, n in tests}
+    write(tmp_path / f"triangulation_{RECORD}.json", {"agreement": found})
+    assert status(tmp_path, "N07") is expected
+
+
+@pytest.mark.parametrize(
+    ("fitted", "expected"),
+    [
+        ({"g": 6e-8, "error": 1e-6}, REPRODUCED),  # (b) fires because the network is confident.
+        ({"g": 6e-8, "error": 0.8}, PARTLY),  # (b) fires as it does on failures.
+        ({"growth": 80.0, "g": 6e-8, "error": 0.8}, PARTLY),
+    ],
+)
+def test_false_positives(tmp_path, fitted, expected):
+    write_audit(tmp_path, RECORD, published())
+    write_audit(tmp_path, "false_positives", [*seeds("cifar10: pre-norm", c=0.5), *seeds("digits: SGD", **fitted)])
+    assert status(tmp_path, "N09") is expected
+
+
+def test_fa_has_to_win_at_every_depth_that_is_on_record(tmp_path):
+    write_audit(tmp_path, RECORD, published(fa=seeds("fa", acc=0.4, frozen=0.3, gamma=[0.33] * 5)))
+    deep = [r for d in (2, 4, 8) for r in (*seeds(f"fa depth {d}", acc=0.4), *seeds(f"dfa depth {d}", acc=0.3))]
+    write_audit(tmp_path, "depth_resmlp_d512", deep)
+    assert status(tmp_path, "C28") is REPRODUCED
+    write_audit(tmp_path, "depth_resmlp_d512", [*deep[:-6], *seeds("fa depth 8", acc=0.2), *deep[-3:]])
+    assert status(tmp_path, "C28") is PARTLY
 
 
 def test_a_method_that_failed_is_not_run(tmp_path):

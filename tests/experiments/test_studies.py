@@ -191,7 +191,8 @@ def test_the_command_prints_writes_json_and_a_page_with_all_answers(made, tmp_pa
     printed = capsys.readouterr().out
     assert "When does each diagnostic fire first?" in printed
     assert {path.name for path in (tmp_path / "docs").iterdir()} == {
-        "ablation.md", "sensitivity.md", "random_init.md", "temporal.md", "early_stop.md",
+        "ablation.md", "sensitivity.md", "random_init.md", "temporal.md", "early_stop.md", "partial.md",
+        "triangulation.md",
     }  # fmt: skip
     page = (tmp_path / "docs" / "ablation.md").read_text()
     assert "## made" in page

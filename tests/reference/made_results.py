@@ -32,6 +32,7 @@ def network(
     c: float = 0.1,
     rho: float | None = 0.001,
     gamma: Sequence[float] | None = None,
+    error: float = 0.8,
     scale_free: float = 9.0,
     fidelity: float = 1.0,
     orders: Mapping[str, float] | None = None,
@@ -45,7 +46,7 @@ def network(
     measured = Measurements(
         residual_norms=[h / growth, *[h] * (SITES - 1)],
         bp_grad_norms=[g] * SITES,
-        error_size=0.8,
+        error_size=error,
         scale_free_gradients=[scale_free] * SITES,
         reference_fidelity=[fidelity] * SITES,
         stability_layer=2,
@@ -85,14 +86,16 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-def write_run(results: Path, run_id: str, trace: Sequence[Mapping[str, Any]]) -> None:
-    write(results / "runs" / f"{run_id}.json", {"id": run_id, "trace": list(trace), "test_samples": 10_000})
+def write_run(results: Path, run_id: str, trace: Sequence[Mapping[str, Any]], **others: Any) -> None:
+    content = {"id": run_id, "trace": list(trace), "test_samples": 10_000} | others
+    write(results / "runs" / f"{run_id}.json", content)
 
 
 def row(label: str, seed: int, run_id: str = "", baseline: str = "", error: str = "") -> dict[str, Any]:
     """One entry of an audit's `runs`."""
     return {
-        "label": label, "seed": seed, "id": run_id, "command": f"walkback train … {run_id}", "error": error,
+        "label": label, "method": label.split(":")[0], "seed": seed, "id": run_id,
+        "command": f"walkback train … {run_id}", "error": error,
         "baseline": baseline, "baseline_command": "walkback train …",
         "baseline_error": "" if baseline else "not finished",
     }  # fmt: skip

@@ -27,7 +27,12 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     preset: Annotated[
-        str | None, typer.Option(help="A grid that is on record: resmlp_d256.", rich_help_panel=GRID)
+        str | None,
+        typer.Option(
+            help="Grids that are on record: resmlp_d256, student_net, penalty, no_terminal_norm, vit_mini, "
+            "false_positives, width, small_cnn, depth, fashion_mnist, or all.",
+            rich_help_panel=GRID,
+        ),
     ] = None,
     architecture: Annotated[
         str | None, typer.Option("--arch", help="resmlp, vit_mini, …", rich_help_panel=GRID)

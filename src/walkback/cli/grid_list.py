@@ -28,7 +28,7 @@ def print_list(grids: Mapping[str, GridConfig], store: RunStore) -> None:
         for heading in ("method", "seed", "run", "", "frozen baseline", ""):
             table.add_column(Text(heading), no_wrap=True)
         for cell in grid.cells():
-            both = [(store.run(config), config) for config in (cell.config, cell.baseline)]
+            both = [(store.run(config), config) for config in cell.runs]
             words = [word for run, config in both for word in (run.run_id, _progress(run, config.epochs))]
             table.add_row(Text(cell.label), str(cell.config.seed), *words)
         output().print(Text(f"audit_{name}", style="bold"), table, Text(), sep="\n")
@@ -54,7 +54,7 @@ def print_audit(audit: Mapping[str, Any], path: Path, console: Console) -> None:
         console.print(block)
     for row in audit["runs"]:
         for what in ("error", "baseline_error"):
-            if row[what]:
+            if row.get(what):
                 of = "" if what == "error" else " (frozen baseline)"
                 word = "missing" if row[what] == NOT_FINISHED else "failed"
                 console.print(Text(f"{word}: {row['label']} {row['seed']}{of}: {row[what]}", style="red"))

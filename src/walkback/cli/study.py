@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,13 @@ from walkback.cli.audit import ResultsOption
 from walkback.cli.output import output
 
 if TYPE_CHECKING:
+    from walkback.experiments.studies.audited import Audit
     from walkback.experiments.studies.base import Study
 
-NAMES = "ablation, sensitivity, random-init, temporal, early-stop, or all"
+NAMES = (
+    "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, triangulation, "
+    "false-positives, or all"
+)
 MarkdownOption = Annotated[Path, typer.Option("--markdown", metavar="DIR", help="Where the page is written.")]
 
 
@@ -41,12 +46,26 @@ def study(
     chosen = [STUDIES.load(each) for each in (STUDIES if name == "all" else [name])]
     loaded = [load_audit(path) for path in audits or audits_in(results)]
     for each in chosen:
-        made = [each.run(audit) for audit in loaded]
+        made = [each.run(audit) for audit in _asked(each, loaded, insist=bool(audits) and name != "all")]
         for result in made:
             each.save(results, result)
         _print(each, made)
-        _write_page(each, results, markdown)
+        if each.files(results):
+            _write_page(each, results, markdown)
     return 0
+
+
+def _asked(study: Study, audits: Sequence[Audit], *, insist: bool) -> list[Audit]:
+    """The audits of which the question can be asked; one that was named and cannot answer is an error."""
+    from walkback.errors import InputError
+
+    fitting = [audit for audit in audits if audit.reports and study.applies(audit)]
+    if insist and len(fitting) < len(audits):
+        other = next(audit for audit in audits if audit not in fitting)
+        raise InputError(f"{other.source} cannot answer '{study.name}': {study.needs}")
+    if not fitting:
+        output().print(f"{study.name}: no audit on record answers it; {study.needs}")
+    return fitting
 
 
 def _print(study: Study, made: list[dict[str, Any]]) -> None:

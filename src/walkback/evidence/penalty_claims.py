@@ -9,10 +9,7 @@ from walkback.present.numbers import figure, signed
 
 PENALTY = "penalty_resmlp_d256"
 PENALISED, WEAKLY = "dfa:penalty=0.01", "dfa:penalty=0.001"
-COMMAND = (
-    "walkback audit --arch resmlp --data cifar10 --methods bp bp:penalty=0.01 dfa_textbook "
-    f"{PENALISED} {WEAKLY} --name {PENALTY}"
-)
+COMMAND = "walkback audit --preset penalty"
 TWO_BY_TWO = {"bp": 0.585, "bp:penalty=0.01": 0.532, "dfa_textbook": 0.301, PENALISED: 0.360}
 
 

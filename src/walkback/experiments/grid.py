@@ -34,6 +34,8 @@ class GridRow(Record):
     method: str
     label: str
     options: dict[str, Any] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What else of this row differs from the grid, as `RunConfig` takes it: its epochs, its depth, its data."""
 
 
 def rows_named(names: Iterable[str]) -> tuple[GridRow, ...]:
@@ -52,12 +54,12 @@ def rows_named(names: Iterable[str]) -> tuple[GridRow, ...]:
     return tuple(rows)
 
 
-def row_of(label: str, method: str, options: dict[str, Any]) -> GridRow:
+def row_of(label: str, method: str, options: dict[str, Any], **settings: Any) -> GridRow:
     """A row of one method; an unknown one is refused with a suggestion."""
     if method not in METHODS:
         known = [*METHODS, f"dfa{TEXTBOOK}"]
         raise UnknownName(f"there is no method called {method!r}. {did_you_mean(method, known)}")
-    return GridRow(method=method, label=label, options=options)
+    return GridRow(method=method, label=label, options=options, settings=settings)
 
 
 def _both_norms() -> tuple[GridRow, ...]:
@@ -68,11 +70,16 @@ def _both_norms() -> tuple[GridRow, ...]:
 
 
 class Cell(NamedTuple):
-    """One method and one seed: the run, and the frozen run that (d) compares it with."""
+    """One method and one seed: the run, and the frozen run that (d) compares it with, if that is wanted."""
 
     label: str
     config: RunConfig
-    baseline: RunConfig
+    baseline: RunConfig | None
+
+    @property
+    def runs(self) -> list[RunConfig]:
+        """What has to be trained for it."""
+        return [self.config] if self.baseline is None else [self.config, self.baseline]
 
 
 class GridConfig(Record):
@@ -85,6 +92,10 @@ class GridConfig(Record):
     epochs: int = Field(default=EPOCHS, ge=0)
     settings: dict[str, Any] = Field(default_factory=dict)
     """What else its runs have in common, as `RunConfig` takes it."""
+    baselines: bool = True
+    """Whether every run has its matched frozen baseline trained too; without it (d) is not measured."""
+    called: str = ""
+    """What its results are called, where not by its settings."""
 
     @model_validator(mode="after")
     def _each_once(self) -> GridConfig:
@@ -102,11 +113,11 @@ class GridConfig(Record):
     def _cell(self, row: GridRow, seed: int) -> Cell:
         own = {"method": row.method, "seed": seed, "method_options": row.options}
         place = {"architecture": self.architecture, "data": self.data, "epochs": self.epochs}
-        config = RunConfig(**merged(merged(self.settings, place), own))
+        config = RunConfig(**merged(merged(merged(self.settings, place), row.settings), own))
         baseline = matched_baseline(config)
         if baseline is None:
             raise InputError(f"freezing is {config.freezing!r}; a grid adds its frozen baselines by itself.")
-        return Cell(row.label, config, baseline)
+        return Cell(row.label, config, baseline if self.baselines else None)
 
     def runs(self) -> list[RunConfig]:
         """Every run once, seed by seed: after the first seed there is something to look at of every method."""
@@ -115,6 +126,8 @@ class GridConfig(Record):
     @cached_property
     def name(self) -> str:
         """What its results are called: `resmlp_d256`, with whatever differs from the usual after it."""
+        if self.called:
+            return self.called
         config = self.cells()[0].config
         changes = changed_options(config, "architecture_options")
         changes.pop("width", None)
@@ -137,6 +150,6 @@ def unique_runs(grids: Sequence[GridConfig]) -> list[RunConfig]:
     found: dict[str, RunConfig] = {}
     for grid in grids:
         for cell in sorted(grid.cells(), key=lambda cell: grid.seeds.index(cell.config.seed)):
-            for config in (cell.config, cell.baseline):
+            for config in cell.runs:
                 found.setdefault(config.run_id, config)
     return list(found.values())

@@ -1,29 +1,156 @@
-"""Grids with a name: what stands on record in `results/`."""
+"""Grids with a name: what stands on record in `results/`, one function for each question.
+
+Where a claim needs no (d), no frozen baselines are trained; where a figure settles early, fewer epochs are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from walkback.errors import UnknownName
-from walkback.experiments.grid import GridConfig, rows_named
+from walkback.experiments.grid import GridConfig, GridRow, row_of, rows_named
 from walkback.registry import did_you_mean
 
 RECORD = "resmlp_d256"
-LONG_EPOCHS = 100
+LONG_EPOCHS, SHORT_EPOCHS = 100, 10
+PENALTIES = (0.01, 0.001)
+DEPTHS = (2, 4, 8)
+WIDTHS = {256: 30, 512: SHORT_EPOCHS}
+"""Each width with the epochs of its runs; those of 256 are the record's."""
 
 
 def _resmlp_d256() -> tuple[GridConfig, ...]:
     everything = rows_named(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
     long = rows_named(["bp", "dfa"])
+    return (_on_cifar10(everything), _on_cifar10(long, epochs=LONG_EPOCHS))
+
+
+def _on_cifar10(rows: tuple[GridRow, ...], **settings: Any) -> GridConfig:
+    return GridConfig(**{"architecture": "resmlp", "data": "cifar10", "rows": rows} | settings)
+
+
+def _penalty() -> tuple[GridConfig, ...]:
+    """BP and textbook DFA, each without and with the penalty; frozen blocks have none, so baselines are shared."""
+    rows = [
+        row
+        for method, plain in (("bp", "bp"), ("dfa", "dfa_textbook"))
+        for row in (
+            row_of(plain, method, {}),
+            *(row_of(f"{method}:penalty={strength}", method, {"penalty": strength}) for strength in PENALTIES),
+        )
+    ]
+    return (_on_cifar10(tuple(rows), called="penalty_resmlp_d256"),)
+
+
+def _no_terminal_norm() -> tuple[GridConfig, ...]:
+    settings = {"architecture_options": {"terminal_norm": False}}
     return (
-        GridConfig(architecture="resmlp", data="cifar10", rows=everything),
-        GridConfig(architecture="resmlp", data="cifar10", rows=long, epochs=LONG_EPOCHS),
+        _on_cifar10(
+            rows_named(["bp", "dfa"]), settings=settings, baselines=False, called="resmlp_d256_no_terminal_norm"
+        ),
     )
 
 
-PRESETS = {RECORD: _resmlp_d256}
+def _depth() -> tuple[GridConfig, ...]:
+    rows = tuple(
+        row_of(f"{method} depth {depth}", method, options, architecture_options={"width": 512, "depth": depth})
+        for depth in DEPTHS
+        for method, options in (("fa", {}), ("dfa", {"credit_norm": "per_sample"}))
+    )
+    return (_on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="depth_resmlp_d512"),)
+
+
+def _width() -> tuple[GridConfig, ...]:
+    methods = {"bp": {}, "dfa": {"credit_norm": "per_sample"}, "state_bridge": {}, "credit_bridge": {}}
+    rows = tuple(
+        row_of(f"{method} d{width}", method, options, architecture_options={"width": width}, epochs=epochs)
+        for width, epochs in WIDTHS.items()
+        for method, options in methods.items()
+    )
+    return (_on_cifar10(rows, baselines=False, called="width_resmlp"),)
+
+
+def _small_cnn() -> tuple[GridConfig, ...]:
+    """Narrow channels, because a narrow network trained to the end tells more than a wide one that is not."""
+    settings = {"architecture": "small_cnn", "settings": {"architecture_options": {"channels": (8, 16, 32)}}}
+    rows = (*rows_named(["bp", "dfa", "state_bridge", "credit_bridge"]), row_of("ep", "ep", {}, epochs=SHORT_EPOCHS))
+    return (_on_cifar10(rows, **settings, baselines=False, called="small_cnn"),)
+
+
+def _vit_mini() -> tuple[GridConfig, ...]:
+    rows = rows_named(["bp", "dfa"])
+    return (_on_cifar10(rows, architecture="vit_mini", epochs=5, baselines=False, called="vit_mini_d128"),)
+
+
+def _student_net() -> tuple[GridConfig, ...]:
+    rows = rows_named(["bp", "dfa"])
+    place = {"architecture": "student_net", "data": "synthetic_teacher"}
+    return (_on_cifar10(rows, **place, epochs=40, baselines=False, called="student_net_d128_synthetic_teacher"),)
+
+
+def _fashion_mnist() -> tuple[GridConfig, ...]:
+    rows = rows_named(["bp", "fa", "dfa"])
+    return (_on_cifar10(rows, data="fashion_mnist", epochs=SHORT_EPOCHS, called="resmlp_d256_fashion_mnist"),)
+
+
+FITTED, LEARNT, BEGUN = 100, SHORT_EPOCHS, 5
+"""Epochs: digits to the end, as much as the middling data sets need, and a beginning on CIFAR-10."""
+SGD: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.05}
+
+
+def _false_positives() -> tuple[GridConfig, ...]:
+    """BP alone, over data, normalisation, depth, width and optimizer: nothing here should be walked back."""
+
+    def healthy(what: str, data: str, epochs: int, architecture: str = "resmlp", **others: Any) -> GridRow:
+        options = {
+            name: others.pop(name) for name in ("depth", "width", "norm_position", "terminal_norm") if name in others
+        }
+        where = {"data": data, "epochs": epochs, "architecture": architecture, "architecture_options": options}
+        return row_of(f"{data}: {what}", "bp", {}, **where, **others)
+
+    rows = [
+        healthy("ViT-Mini", "digits", FITTED, "vit_mini", width=64),
+        healthy("SmallCNN", "digits", FITTED, "small_cnn"),
+        healthy("no terminal norm", "digits", FITTED, width=128, terminal_norm=False),
+        healthy("width 32", "digits", FITTED, width=32),
+        healthy("width 512", "digits", FITTED, width=512),
+        healthy("StudentNet", "synthetic_teacher", LEARNT, "student_net"),
+    ]
+    for data, epochs in (
+        ("digits", FITTED),
+        ("fashion_mnist", LEARNT),
+        ("synthetic_teacher", LEARNT),
+        ("cifar10", BEGUN),
+    ):
+        rows += [
+            healthy("pre-norm", data, epochs, width=128),
+            healthy("post-norm", data, epochs, width=128, norm_position="post"),
+            healthy("SGD", data, epochs, width=128, **SGD),
+            *(healthy(f"depth {depth}", data, epochs, width=128, depth=depth) for depth in (2, 16)),
+        ]
+    return (_on_cifar10(tuple(rows), baselines=False, called="false_positives"),)
+
+
+PRESETS: dict[str, Callable[[], tuple[GridConfig, ...]]] = {
+    RECORD: _resmlp_d256,
+    "student_net": _student_net,
+    "penalty": _penalty,
+    "no_terminal_norm": _no_terminal_norm,
+    "vit_mini": _vit_mini,
+    "false_positives": _false_positives,
+    "width": _width,
+    "small_cnn": _small_cnn,
+    "depth": _depth,
+    "fashion_mnist": _fashion_mnist,
+}
+"""In the order in which they decide claims."""
 
 
 def preset(name: str) -> tuple[GridConfig, ...]:
-    """The grids of a preset; an unknown name is refused with a suggestion."""
+    """The grids of a preset, or with `all` of every one; an unknown name is refused with a suggestion."""
+    if name == "all":
+        return tuple(grid for make in PRESETS.values() for grid in make())
     if name not in PRESETS:
         raise UnknownName(f"there is no preset called {name!r}. {did_you_mean(name, PRESETS)}")
     return PRESETS[name]()

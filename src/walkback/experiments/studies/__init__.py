@@ -14,5 +14,12 @@ STUDIES = Registry(
         "random-init": "walkback.experiments.studies.random_init:STUDY",
         "temporal": "walkback.experiments.studies.temporal:STUDY",
         "early-stop": "walkback.experiments.studies.early_stop:STUDY",
+        "penalty": "walkback.experiments.studies.penalty:STUDY",
+        "partial": "walkback.experiments.studies.partial:STUDY",
+        "null": "walkback.experiments.studies.null:STUDY",
+        "depth": "walkback.experiments.studies.scaling:DEPTH",
+        "width": "walkback.experiments.studies.scaling:WIDTH",
+        "triangulation": "walkback.experiments.studies.triangulation:STUDY",
+        "false-positives": "walkback.experiments.studies.false_positives:STUDY",
     },
 )

@@ -1,9 +1,9 @@
 """Which methods can be trusted? Every run of a grid, judged with its matched frozen baseline.
 
 The audit is one JSON file: `reports` (DiagnosticReport dictionaries), `runs` (one entry for each method and
-seed, in the grid's order: the run's id, its baseline's, and its error if it failed), `summaries` (what the
-seeds of each method agree on) and the grid's `config`. Traces are in the run files, by id. The same grid
-gives the same audit but for `seconds`, `date` and `commit`.
+seed, in the grid's order: the run's id, its baseline's where it has one, and its error if it failed),
+`summaries` (what the seeds of each method agree on) and the grid's `config`. Traces are in the run files, by
+id. The same grid gives the same audit but for `seconds`, `date` and `commit`.
 """
 
 from __future__ import annotations
@@ -50,25 +50,32 @@ def audit_of(name: str, grid: GridConfig, store: RunStore, errors: Mapping[str, 
 
 
 def _audited(cell: Cell, store: RunStore, errors: Mapping[str, str]) -> tuple[dict[str, Any], DiagnosticReport | None]:
-    run, baseline = store.run(cell.config), store.run(cell.baseline)
-    row = {
+    run = store.run(cell.config)
+    row: dict[str, Any] = {
         "label": cell.label,
         "seed": cell.config.seed,
         "method": cell.config.method,
         "id": run.run_id,
         "command": cell.config.command,
         "error": _error(run, errors),
-        "baseline": baseline.run_id,
-        "baseline_command": cell.baseline.command,
-        "baseline_error": _error(baseline, errors),
-        "seconds": _seconds(run) + _seconds(baseline),
+        "seconds": _seconds(run),
     }
+    frozen = None
+    if cell.baseline is not None:
+        baseline = store.run(cell.baseline)
+        row |= {
+            "baseline": baseline.run_id,
+            "baseline_command": cell.baseline.command,
+            "baseline_error": _error(baseline, errors),
+        }
+        row["seconds"] += _seconds(baseline)
+        frozen = baseline.result() if baseline.finished else None
     if row["error"]:
         return row, None
     result = run.result()
     if result["report"] is None:
         return row | {"error": result["unmeasured"]}, None
-    report = joined_report(result, baseline.result() if baseline.finished else None)
+    report = joined_report(result, frozen)
     return row, report.model_copy(update={"method_name": cell.label})
 
 

@@ -32,6 +32,8 @@ class TracedRun:
     records: tuple[EpochRecord, ...]
     frozen_accuracies: tuple[float, ...]
     test_samples: int
+    depth: Mapping[str, Any] | None = None
+    """The functional tests of depth, as the run's file holds them."""
 
     @property
     def epochs(self) -> int:
@@ -93,6 +95,15 @@ class Audit:
         """The accuracy of guessing."""
         return 1 / CLASSES
 
+    @property
+    def labels(self) -> list[str]:
+        """The methods, in the audit's order."""
+        return list(dict.fromkeys(report.method_name for report in self.reports))
+
+    def report_of(self, run: TracedRun) -> DiagnosticReport:
+        """What the audit says of a run."""
+        return next(r for r in self.reports if (r.method_name, r.seed) == (run.label, run.seed))
+
     def by_method(self) -> dict[str, list[DiagnosticReport]]:
         """The reports of each method, in the audit's order."""
         groups: dict[str, list[DiagnosticReport]] = {}
@@ -142,7 +153,8 @@ def audits_in(results: Path) -> list[Path]:
 
 def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
     result = _run_file(folder, row["id"], row["command"])
-    frozen = None if row["baseline_error"] else _run_file(folder, row["baseline"], row["baseline_command"])
+    has_baseline = "baseline" in row and not row["baseline_error"]
+    frozen = _run_file(folder, row["baseline"], row["baseline_command"]) if has_baseline else None
     return TracedRun(
         row["label"],
         row["seed"],
@@ -150,6 +162,7 @@ def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
         _records(result["trace"], folder / f"{row['id']}.json"),
         tuple(record.accuracy for record in _records(frozen["trace"], folder)) if frozen else (),
         result["test_samples"],
+        result.get("depth"),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from walkback.errors import RecordError
 from walkback.experiments.stamp import stamp
 from walkback.experiments.studies.audited import Audit
+from walkback.present.numbers import figure
 from walkback.present.page import Grid, Heading, Page
 from walkback.protocol.schema import read_json, write_whole
 
@@ -29,6 +30,10 @@ class Study(NamedTuple):
     answer: Callable[[Audit], dict[str, Any]]
     draw: Callable[[Result], Parts]
     """The answer as paragraphs and tables, from its JSON alone."""
+    applies: Callable[[Audit], bool] = lambda audit: True
+    """Whether the question can be asked of an audit."""
+    needs: str = "any audit will do."
+    """What an audit needs for that, and the command that makes one."""
 
     @property
     def stem(self) -> str:
@@ -89,3 +94,13 @@ def plain(value: Any) -> Any:
 def number(value: float | str | None) -> float | None:
     """A number back from JSON, where the non-finite ones are words."""
     return None if value is None else float(value)
+
+
+def shown(value: Any, write: Callable[[float], str] = figure) -> str:
+    """A number from JSON as the tables write it; a dash where there is none."""
+    return "–" if value is None else write(float(value))
+
+
+def side_by_side(values: Sequence[Any], write: Callable[[float], str] = figure) -> str:
+    """The figures of several seeds in one cell."""
+    return ", ".join(shown(value, write) for value in values)
