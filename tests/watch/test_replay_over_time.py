@@ -53,6 +53,33 @@ def test_the_recorded_bp_run_is_never_stopped():
     assert entry.course.final_accuracy == lines_of(BP)[-1]["accuracy"]
 
 
+def on_record(method, **options):
+    """The finished runs of a method in the audit of ResMLP on CIFAR-10, over 30 epochs."""
+    found = []
+    for path in sorted((Path(__file__).parents[2] / "results" / "runs").glob("*.json")):
+        run = json.loads(path.read_text())
+        config = run["config"]
+        asked = {"method": method, "architecture": "resmlp", "data": "cifar10", "epochs": 30, "freezing": "none"}
+        wide = config["architecture_options"] == {**config["architecture_options"], "width": 256, "terminal_norm": True}
+        if wide and asked.items() <= config.items() and options.items() <= config["method_options"].items():
+            found.append((path, run["trace"]))
+    assert found
+    return found
+
+
+def test_every_dfa_run_on_record_is_stopped_where_it_first_fires():
+    for path, trace in on_record("dfa", credit_norm="per_sample", penalty=0.0):
+        (entry,) = replay(path)
+        assert entry.course.stop.epoch == next(e["epoch"] for e in trace[1:] if grown(e) or at_floor(e))
+
+
+def test_no_bp_run_on_record_is_stopped():
+    for path, trace in on_record("bp", penalty=0.0):
+        (entry,) = replay(path)
+        assert entry.course.stop is None
+        assert entry.course.measured == len(trace) == 31
+
+
 def test_other_policies_stop_elsewhere():
     (patient,) = replay(DFA, policy=StopPolicy(patience=2))
     assert patient.course.stop.epoch == first_epoch_at(DFA, grown) + 1

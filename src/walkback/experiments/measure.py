@@ -9,9 +9,10 @@ import torch
 from walkback.errors import RunError, WalkbackError
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
-from walkback.experiments.trace import EpochRecord, rounded
+from walkback.experiments.trace import EpochRecord
 from walkback.protocol.diagnose import diagnose
 from walkback.protocol.records import DiagnosticReport, Score, State
+from walkback.watch.trace import rounded
 from walkback.zoo import BlockModel
 from walkback.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.zoo.modes import evaluating

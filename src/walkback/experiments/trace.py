@@ -3,48 +3,33 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from walkback.errors import RunError
-from walkback.protocol.schema import Counts, Number, Numbers, Record, explain, write_whole
+from walkback.protocol.schema import Number, explain, write_whole
+from walkback.watch.trace import TraceLine
 
-DIGITS = 6
 
+class EpochRecord(TraceLine):
+    """What was measured at the end of one epoch; epoch 0 is the untrained network.
 
-class EpochRecord(Record):
-    """What was measured at the end of one epoch; epoch 0 is the untrained network."""
+    `fired` is without (d), which needs the frozen baseline.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     epoch: int
-    loss: Number | None = None
-    """Mean training loss over the samples of the epoch."""
     accuracy: Number
     """On the whole test split."""
     learning_rate: Number
     """Of the last step; before the first epoch, of the first."""
     seconds: Number
     """For training and measuring this epoch."""
-    residual_norms: Numbers | None = None
-    bp_grad_norms: Numbers | None = None
-    site_stabilities: Numbers | None = None
-    drift_shares: Numbers | None = None
-    scale_free_gradients: Numbers | None = None
-    error_size: Number | None = None
-    reference_fidelity: Numbers | None = None
-    alignment: Numbers | None = None
-    """Γ at each site."""
-    deep_alignment: Number | None = None
-    nonfinite: dict[str, Counts] = Field(default_factory=dict)
-    """How many samples had a NaN or Inf: `hiddens` and `grads` at each site, and `logits`; zeros left out."""
-    fired: tuple[str, ...] = ()
-    """The letters of the diagnostics that fired; (d) needs the frozen baseline and is not among them."""
-    unmeasured: str = ""
-    """Why there are no diagnostics, where there are none."""
 
     def line(self) -> str:
         """The record as one line of JSON; what is None or empty is left out."""
@@ -53,17 +38,6 @@ class EpochRecord(Record):
     def compact(self) -> dict[str, Any]:
         """The record as a dictionary without what is None or empty."""
         return {name: value for name, value in self.to_dict().items() if value not in (None, "", [], {})}
-
-
-def rounded(value: Any, digits: int = DIGITS) -> Any:
-    """Numbers, in any nesting, to that many significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else value
-    if isinstance(value, dict):
-        return {key: rounded(entry, digits) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(rounded(entry, digits) for entry in value)
-    return value
 
 
 def append(path: Path, record: EpochRecord) -> None:

@@ -22,7 +22,7 @@ from walkback.watch.event_files import event_rows, is_event_file, own_columns
 from walkback.watch.logs import REFERENCE_BATCH, LogReading, csv_rows, flat_rows, json_rows, runs_in
 from walkback.watch.policy import StopPolicy
 from walkback.watch.summary import CourseSummary, Moment, moments_of, summary_of
-from walkback.watch.trace import is_trace, read_trace, run_name, trace_in
+from walkback.watch.trace import is_finished_run, is_trace, read_trace, run_name, trace_in, trace_of_result
 
 
 class Replayed(Record):
@@ -53,7 +53,8 @@ def replay(
     Each is judged under the published thresholds, or those given; not under the record's own.
 
     Args:
-        files: reports and audits as JSON; traces; CSV or JSON-lines logs; TensorBoard event files; folders of a run.
+        files: reports, audits and finished runs as JSON; traces; CSV or JSON-lines logs; TensorBoard event files;
+            folders of a run.
         thresholds: where each diagnostic fires.
         require_all: make a verdict `incomplete` where a diagnostic was not measured.
         columns: for logs, which column holds which figure: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`.
@@ -95,7 +96,10 @@ def _replayed(
             report = judge(known, thresholds, **{key: recorded[key] for key in ABOUT if recorded.get(key)})
             yield Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
         return
-    if kind == "trace" and reading is None:
+    if kind == "result" and reading is None:
+        name = str(content.get("name") or run_name(path))
+        runs = {name: moments_of(trace_of_result(content, path), thresholds)}
+    elif kind == "trace" and reading is None:
         runs = {run_name(path): moments_of(read_trace(path), thresholds)}
     else:
         runs = _runs(content, path, reading, thresholds)
@@ -112,7 +116,7 @@ def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy 
 
 
 def _content(path: Path) -> tuple[str, Any]:
-    """(record, data), (trace, None) or (rows, data)."""
+    """(record, data), (result of a run, data), (trace, None) or (rows, data)."""
     if path.suffix == ".wandb" or (path.is_dir() and any(path.glob("*.wandb"))):
         raise RecordError(
             f"{path} is an offline run of W&B, whose file format has no public reader. Replay the trace that the "
@@ -129,6 +133,8 @@ def _content(path: Path) -> tuple[str, Any]:
         if first is None:
             raise
         return ("trace", None) if is_trace(first) else ("rows", json_rows(path))
+    if is_finished_run(data):
+        return "result", data
     return ("trace", None) if is_trace(data) and "schema_version" not in data else ("record", data)
 
 

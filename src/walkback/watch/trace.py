@@ -109,10 +109,14 @@ def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -
 
 
 def rounded(value: Any, digits: int = DIGITS) -> Any:
-    """A float, or floats in a tuple, to that many significant digits."""
+    """Numbers, in any nesting, to that many significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}") if math.isfinite(value) else value
-    return tuple(rounded(entry, digits) for entry in value) if isinstance(value, tuple) else value
+    if isinstance(value, dict):
+        return {key: rounded(entry, digits) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(rounded(entry, digits) for entry in value)
+    return value
 
 
 def append(path: Path, line: TraceLine) -> None:
@@ -127,6 +131,16 @@ def append(path: Path, line: TraceLine) -> None:
 def read_trace(path: str | Path) -> list[TraceLine]:
     """The lines in their order, without those that a later start of the run wrote anew."""
     return _lines(whole_lines(path), path)
+
+
+def is_finished_run(data: Any) -> bool:
+    """Whether an object from a file is the result of a run of the zoo, which holds its trace."""
+    return isinstance(data, dict) and "result_version" in data and isinstance(data.get("trace"), list)
+
+
+def trace_of_result(data: dict[str, Any], path: Path) -> list[TraceLine]:
+    """The trace in the result of a run."""
+    return _lines(map(json.dumps, data["trace"]), path)
 
 
 def _lines(texts: Iterable[str], path: str | Path) -> list[TraceLine]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from walkback.errors import InputError, RecordError
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.judge import judge
-from walkback.protocol.records import Alignment, DiagnosticReport, Measurements
+from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.schema import explain, read_json
 from walkback.watch.replay import Replayed, replay
 
@@ -55,24 +55,10 @@ class TracedRun:
 
 def measurements(record: EpochRecord, convention: float = 1.0) -> Measurements:
     """The figures of one line of a trace."""
-    r = record
-    middle = None if r.site_stabilities is None else (len(r.site_stabilities) - 1) // 2
-    return Measurements(
-        residual_norms=r.residual_norms,
-        bp_grad_norms=None if r.bp_grad_norms is None else tuple(g * convention for g in r.bp_grad_norms),
-        error_size=r.error_size,
-        scale_free_gradients=r.scale_free_gradients,
-        reference_fidelity=r.reference_fidelity,
-        stability_layer=middle,
-        cross_batch_stability=None if r.site_stabilities is None or middle is None else r.site_stabilities[middle],
-        site_stabilities=r.site_stabilities,
-        drift_shares=r.drift_shares,
-        headline_acc=r.accuracy,
-        nonfinite_hiddens=r.nonfinite.get("hiddens"),
-        nonfinite_grads=r.nonfinite.get("grads"),
-        nonfinite_logits=sum(r.nonfinite.get("logits", ())),
-        alignment=None if r.alignment is None else Alignment(sites=r.alignment, deep=r.deep_alignment),
-    )
+    measured = record.measurements()
+    if convention == 1.0 or measured.bp_grad_norms is None:
+        return measured
+    return measured.model_copy(update={"bp_grad_norms": tuple(g * convention for g in measured.bp_grad_norms)})
 
 
 def mean_alignment(sites: Sequence[float] | None) -> float | None:
