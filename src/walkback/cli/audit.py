@@ -30,7 +30,7 @@ def audit(
         str | None,
         typer.Option(
             help="Grids that are on record: resmlp_d256, student_net, penalty, no_terminal_norm, vit_mini, "
-            "false_positives, width, small_cnn, depth, fashion_mnist, or all.",
+            "false_positives, width, small_cnn, depth, fashion_mnist, bridge_variants, or all.",
             rich_help_panel=GRID,
         ),
     ] = None,

@@ -94,6 +94,26 @@ def _fashion_mnist() -> tuple[GridConfig, ...]:
     return (_on_cifar10(rows, data="fashion_mnist", epochs=SHORT_EPOCHS, called="resmlp_d256_fashion_mnist"),)
 
 
+def _bridge_variants() -> tuple[GridConfig, ...]:
+    """The bridges as they are read here, and with one choice at a time made otherwise: which of them explode?"""
+    choices: dict[str, tuple[dict[str, str], ...]] = {
+        "state_bridge": (
+            {},
+            {"target": "scaled"},
+            {"credit_from": "prediction"},
+            {"credit_site": "written"},
+            {"credit_norm": "none"},
+        ),
+        "credit_bridge": ({}, {"target": "raw"}, {"credit_site": "written"}, {"credit_norm": "none"}),
+    }
+    rows = tuple(
+        row_of(":".join([method, *(f"{name}={value}" for name, value in options.items())]), method, options)
+        for method, variants in choices.items()
+        for options in variants
+    )
+    return (_on_cifar10(rows, seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="bridge_variants"),)
+
+
 FITTED, LEARNT, BEGUN = 100, SHORT_EPOCHS, 5
 """Epochs: digits to the end, as much as the middling data sets need, and a beginning on CIFAR-10."""
 SGD: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.05}
@@ -143,6 +163,7 @@ PRESETS: dict[str, Callable[[], tuple[GridConfig, ...]]] = {
     "small_cnn": _small_cnn,
     "depth": _depth,
     "fashion_mnist": _fashion_mnist,
+    "bridge_variants": _bridge_variants,
 }
 """In the order in which they decide claims."""
 
