@@ -75,7 +75,7 @@ def test_gradients_that_underflow_in_a_half_network_are_found():
 
 @pytest.mark.parametrize(
     "compare",
-    [lambda x: x > 50, lambda x: x < 1e-7, lambda x: 50 < x, lambda x: x >= 1, lambda x: x.le(3), lambda x: x.gt(1)],
+    [lambda x: x > 50, lambda x: x < 1e-7, lambda x: 50 < x, lambda x: x >= 1, lambda x: x.le(3), lambda x: x.gt(1)],  # noqa: SIM300
 )
 def test_a_nan_at_a_threshold_raises(compare):
     with walkback.strict(), pytest.raises(PitfallError, match=r"NaN was compared with .*pitfall 9"):
