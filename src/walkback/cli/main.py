@@ -17,6 +17,7 @@ from walkback.cli import (
     lint,
     pitfalls,
     replay,
+    report,
     runs,
     schema,
     study,
@@ -39,6 +40,7 @@ app = typer.Typer(
 for verb in (
     demo,
     diagnose,
+    report,
     replay,
     watch,
     train,

@@ -36,9 +36,9 @@ def reproduce() -> Reproduction:
 PITFALL = Pitfall(
     number=2,
     title="a cosine that clamps norms at 1e-8",
-    explanation="torch divides by max(‖x‖, 1e-8). Where the gradient is smaller than that, as in every network whose "
-    "stream has exploded before a terminal norm, the cosine shrinks with its size: a perfectly aligned credit reads "
-    "as unaligned. Code that sets small entries to zero first goes wrong the same way.",
+    explanation="torch divides by max(‖x‖, 1e-8). Where the gradient is smaller than that, as it can be in a network "
+    "whose stream has exploded before a terminal norm, the cosine shrinks with its size: a perfectly aligned credit "
+    "reads as unaligned. Code that sets small entries to zero first goes wrong the same way.",
     lies="alignment = F.cosine_similarity(credit, gradient)",
     instead="alignment = F.cosine_similarity(credit.double(), gradient.double(), eps=1e-150)",
     question="Is every cosine taken in float64, without a clamp that a gradient can fall under?",
