@@ -73,6 +73,8 @@ FOUND = {
         "grad = torch.where(torch.abs(grad) <= 1e-8, torch.zeros_like(grad), grad)",
         "def alignment(a):\n    a[abs(a) < 1e-10] = 0.0\n    return a",
         "delta = np.where(np.abs(delta) > 1e-9, delta, 0)",
+        "grad_bp[grad_bp.abs() <= self.sensitivity] = 0",
+        "grad[grad.abs() < EPS] = 0",
     ],
 }
 
@@ -152,6 +154,7 @@ LEFT_ALONE = {
         "state = torch.load(path, weights_only=True)",
         "state = torch.load(path, weights_only=False)",
         "state = torch.load(path, **options)",
+        "state = torch.load(path, pickle_module=dill)",
         "state = json.load(file)",
         "state = torch.hub.load('a', 'b')",
     ],

@@ -136,7 +136,7 @@ def test_hostile_words_in_a_run_are_escaped():
 
 def test_a_command_keeps_its_hyphens_in_latex():
     text = TEMPLATES["latex"](form_of(full(), RESULT))
-    assert r"walkback train -{}-method dfa" in text
+    assert r"walkback train \mbox{-{}-}method dfa" in text
 
 
 @pytest.mark.parametrize(

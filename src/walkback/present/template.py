@@ -290,8 +290,8 @@ def latex(form: Form) -> str:
 def _item(entry: Entry, escape: Callable[[str], str]) -> str:
     words = entry.value if entry.value is not None else entry.hint
     # LaTeX joins two hyphens into a dash, and a command line with dashes cannot be copied.
-    written = re.sub(r"--(?=[a-z])", "-{}-", escape(words))
-    mark = r"\textbf{to fill in:} " if entry.value is None else ""
+    written = re.sub(r"--(?=[a-z])", r"\\mbox{-{}-}", escape(words))
+    mark = r"\emph{to fill in:} " if entry.value is None else ""
     return rf"\item[{{{escape(entry.label)}}}] {mark}{written}"
 
 

@@ -11,6 +11,8 @@ from walkback.lint.rule import Hit, Rule
 
 LARGEST = 1e-6
 """Above this a threshold prunes or quantises on purpose; below it somebody meant `numerically zero`."""
+_TINY_NAME = re.compile(r"eps|sensitiv|(^|_)tiny|(^|_)tol", re.IGNORECASE)
+"""What a limit is called that is meant to be numerically zero, where its value stands elsewhere."""
 _DIRECTION = re.compile(r"grad|credit|delta|align|cos|angle|error|update", re.IGNORECASE)
 
 
@@ -43,11 +45,16 @@ def _is_zero(node: ast.expr) -> bool:
 
 
 def _is_tiny(test: ast.Compare) -> bool:
-    """|x| against a constant between 0 and 1e-6."""
+    """|x| against a constant between 0 and 1e-6, or against what is called an epsilon."""
     sides = (test.left, test.comparators[0])
-    limit = next((s.value for s in sides if isinstance(s, ast.Constant) and type(s.value) is float), None)
     sized = any(isinstance(n, ast.Call) and last_name(n.func) in {"abs", "absolute", "fabs"} for n in ast.walk(test))
-    return limit is not None and 0 < limit <= LARGEST and sized
+    return sized and any(map(_is_tiny_limit, sides))
+
+
+def _is_tiny_limit(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return type(node.value) is float and 0 < node.value <= LARGEST
+    return bool(_TINY_NAME.search(last_name(node)))
 
 
 def _about_directions(module: Module, node: ast.AST) -> bool:
