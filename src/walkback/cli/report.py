@@ -29,7 +29,7 @@ def report(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]", help="A run's id, its result as JSON, or a report as JSON. None: an empty form."
+            metavar="TARGET", help="A run's id, its result as JSON, or a report as JSON. None: an empty form."
         ),
     ] = None,
     template: Annotated[

@@ -44,8 +44,8 @@ def chosen_rules(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> list
 
 def check_paths(paths: Iterable[Path], rules: Sequence[Rule]) -> Checked:
     """Every Python file under the paths, in order; a file that cannot be read or parsed is among the broken."""
-    checked = Checked()
-    for path in python_files(paths):
+    checked, listed = Checked(), list(paths)
+    for path in python_files(listed):
         checked.files += 1
         try:
             with tokenize.open(path) as file:  # by the encoding that the file declares
@@ -55,6 +55,9 @@ def check_paths(paths: Iterable[Path], rules: Sequence[Rule]) -> Checked:
             checked.broken.append(Broken(str(path), 1, 1, f"cannot be read: {error.strerror}"))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             checked.broken.append(_broken(str(path), error))
+    if not checked.files:
+        named = ", ".join(map(str, listed))
+        raise InputError(f"there are no Python files in {named}. Give files, or folders that hold some.")
     return checked
 
 
@@ -87,8 +90,9 @@ def _located(hit: Hit, rule: Rule, path: str, lines: Sequence[str]) -> Finding:
 def _broken(path: str, error: Exception) -> Broken:
     if isinstance(error, SyntaxError):
         return Broken(path, error.lineno or 1, error.offset or 1, f"is not valid Python: {error.msg}")
-    problem = str(error) if isinstance(error, ValueError) else "nested too deeply to be parsed"
-    return Broken(path, 1, 1, f"is not valid Python: {problem}")
+    if isinstance(error, ValueError):
+        return Broken(path, 1, 1, f"is not valid Python: {error}")
+    return Broken(path, 1, 1, "cannot be checked: its expressions are nested too deeply")
 
 
 def python_files(paths: Iterable[Path]) -> Iterator[Path]:

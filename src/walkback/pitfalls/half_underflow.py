@@ -20,7 +20,7 @@ def reproduce() -> Reproduction:
     unit, small = torch.tensor([1.0, 0.0]), SMALL_NORM * torch.tensor([0.6, 0.8])
     half, brain = small.half(), small.bfloat16()
     norm, brain_norm = float(half.norm()), float(brain.norm())  # noqa: WB003
-    wrong, brain_cosine = cosine(unit.half(), half), cosine(unit.bfloat16(), brain)
+    wrong, brain_cosine = cosine(unit.half(), half), cosine(unit.bfloat16(), brain)  # noqa: WB003
     right = float(numerics.cosines(unit, small))
     return Reproduction(
         f"A vector of norm {SMALL_NORM:g} whose cosine with a unit vector is 0.6.",

@@ -57,7 +57,7 @@ def fallback_alignment(network: SmallNetwork, checkpoint: dict[str, Any]) -> flo
         for site, gradient in enumerate(gradients[1:], start=1):
             credit = error @ feedback[site] if feedback is not None else gradient
             found.append(numerics.cosines(credit, gradient).mean())
-    return float(torch.stack(found).mean())
+    return float(torch.stack(found).mean())  # noqa: WB006
 
 
 def strict_credit(checkpoint: dict[str, Any]) -> Any:

@@ -23,11 +23,14 @@ def reproduce() -> Reproduction:
         Row("sd of the deep mean under fresh feedback", "", figure(noise)),
     )
     return Reproduction(
-        setup(network, ", its blocks frozen at random, so that no deep site can be aligned"),
+        setup(network, ", its blocks frozen at random, so that no block could adapt to its feedback"),
         rows,
         (
             Claim("the mean over all sites is more than three null deviations above 0", mean > 3 * noise),
-            Claim("site 0 is more than half of the sum", alignment.sites[0] > 0.5 * sum(map(abs, alignment.sites))),
+            Claim(
+                "site 0 is larger than all others together, by size",
+                alignment.sites[0] > 0.5 * sum(map(abs, alignment.sites)),
+            ),
             Claim("the deep sites alone are within three null deviations of 0", abs(alignment.deep) < 3 * noise),
         ),
     )
