@@ -4,7 +4,8 @@
         score = my_alignment(credit, gradient)      # PitfallError, if a norm in it lies under the cosine's eps
 
 A `TorchFunctionMode` sees every call of a torch function in this thread; nothing is patched, and what is not named
-here runs as it did.
+here runs as it did. It does not see what runs in other threads, in compiled code or inside the backward pass, nor
+comparisons of plain Python numbers.
 """
 
 from __future__ import annotations

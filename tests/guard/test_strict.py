@@ -192,3 +192,14 @@ def test_loading_the_plugin_imports_no_torch(tmp_path):
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+def test_a_training_run_under_the_guard_is_not_told_as_unmeasured(monkeypatch):
+    from walkback.experiments import measure
+
+    def diverged(*_, **__):
+        raise PitfallError("NaN was about to be compared")
+
+    monkeypatch.setattr(measure, "report_on", diverged)
+    with pytest.raises(PitfallError):
+        measure.report_if_possible(None, None, [], None, null_draws=0)
