@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from walkback._version import __version__
 
 if TYPE_CHECKING:
+    from walkback.guard import strict
     from walkback.present.text import compare
     from walkback.protocol.baseline import frozen_baseline
     from walkback.protocol.credit import CreditRule, Trace
@@ -51,6 +52,7 @@ _HOME = {
     "judge": "protocol.judge",
     "partial_audit": "watch.partial",
     "replay": "watch.replay",
+    "strict": "guard",
 }
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "judge",
     "partial_audit",
     "replay",
+    "strict",
 ]
 
 

@@ -11,7 +11,8 @@
     ├── BaselineError        a frozen baseline that was not frozen, or does not match
     ├── DataError            a data set cannot be had, or is not what it should be
     ├── MissingLibrary       an optional library is not installed; the message has the command that installs it
-    └── RunError             a training run, its store or its checkpoint
+    ├── RunError             a training run, its store or its checkpoint
+    └── PitfallError         under `walkback.strict()`: a figure would have come out wrong
 
 The message of each says what came, what was expected, and what to do; the command line prints it
 without a traceback and exits with status 2.
@@ -64,3 +65,7 @@ class MissingLibrary(WalkbackError, ImportError):
 
 class RunError(WalkbackError):
     """A training run, its store or its checkpoint cannot be used."""
+
+
+class PitfallError(WalkbackError, ArithmeticError):
+    """Under `walkback.strict()`: a figure would have come out wrong, here."""

@@ -14,7 +14,10 @@ from walkback.cli import (
     demo,
     diagnose,
     evidence,
+    lint,
+    pitfalls,
     replay,
+    report,
     runs,
     schema,
     study,
@@ -34,7 +37,24 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
 )
-for verb in (demo, diagnose, replay, watch, train, audit, study, evidence, runs, zoo, check_zoo, data, schema):
+for verb in (
+    demo,
+    diagnose,
+    report,
+    replay,
+    watch,
+    train,
+    audit,
+    study,
+    evidence,
+    pitfalls,
+    lint,
+    runs,
+    zoo,
+    check_zoo,
+    data,
+    schema,
+):
     verb.register(app)
 
 

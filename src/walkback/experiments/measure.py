@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from walkback.errors import RunError, WalkbackError
+from walkback.errors import PitfallError, RunError, WalkbackError
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
 from walkback.experiments.trace import EpochRecord
@@ -71,6 +71,8 @@ def report_if_possible(
     """The report, or why there is none: a run whose network cannot be measured is still a run, and goes on."""
     try:
         return report_on(config, run, batches, accuracy, null_draws=null_draws)
+    except PitfallError:
+        raise  # somebody asked for it, with walkback.strict()
     except WalkbackError as error:
         return str(error)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from walkback.protocol.records import Interval, Measurements, Reading, State
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import NON_FINITE
+from walkback.strictness import about_to_compare
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
@@ -61,6 +62,7 @@ class ReadingMaker:
         }
         self.crosses = compare[comparison]
         self.threshold = threshold
+        self.rule = f"the threshold of ({letter}) {name}, {comparison} {threshold:g}"
 
     def not_measured(self, why: str) -> Reading:
         """Nothing to judge, and why."""
@@ -68,6 +70,7 @@ class ReadingMaker:
 
     def non_finite(self, what: str, figure: float | None = None, site: int | None = None) -> Reading:
         """NaN or Inf: it compares false with every threshold, and must never come out trustworthy."""
+        about_to_compare(figure if figure is not None else float("nan"), self.rule)
         sentence = f"{what}: the network has diverged, and no other figure of it means anything."
         return Reading(**self._common, state=State.FIRE, figure=figure, site=site, reason=NON_FINITE, sentence=sentence)
 
@@ -83,6 +86,7 @@ class ReadingMaker:
         case: str = "",
     ) -> Reading:
         """FIRE where the figure crosses the threshold, PASS where not, fragile where the interval does both."""
+        about_to_compare(figure, self.rule)
         fires = self.crosses(figure)
         fragile = interval is not None and self.crosses(interval.low) != self.crosses(interval.high)
         return Reading(

@@ -1,0 +1,102 @@
+"""`walkback pitfalls`: list them, show one live, check them all, write the checklist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from walkback.cli.output import output
+
+if TYPE_CHECKING:
+    from walkback.pitfalls.base import Pitfall
+    from walkback.pitfalls.pages import Outcome
+    from walkback.present.page import Page
+
+pitfalls = typer.Typer(
+    invoke_without_command=True,
+    epilog="Exit status of check: 0 each shows what it claims, 1 one does not, 2 an error.",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its actions."""
+    app.add_typer(pitfalls, name="pitfalls", help="Ten ways in which evaluation code lies: shown, and avoided.")
+
+
+@pitfalls.callback()
+def list_(context: typer.Context) -> None:
+    """List the pitfalls, or show one, or check that each still shows what it claims."""
+    if context.invoked_subcommand is None:
+        from walkback.pitfalls.pages import list_page
+
+        _print(list_page())
+
+
+@pitfalls.command("show")
+def show(number: Annotated[str, typer.Argument(metavar="N", help="Which pitfall, 1 to 10.")]) -> int:
+    """Explain one and run it: the wrong number beside the right one."""
+    from walkback.pitfalls import PITFALLS
+    from walkback.pitfalls.pages import shown_page
+
+    pitfall = PITFALLS.load(number)
+    outcome = _run(pitfall)
+    if outcome.reproduction is None:
+        typer.echo(f"walkback: pitfall {number} could not be run: {outcome.error}", err=True)
+        return 2
+    _print(shown_page(pitfall, outcome.reproduction, outcome.seconds))
+    return 0 if outcome.holds else 1
+
+
+@pitfalls.command("check")
+def check(
+    numbers: Annotated[list[str] | None, typer.Argument(metavar="[N…]", help="Which pitfalls. Default: all.")] = None,
+) -> int:
+    """Run them all; exit status 0 only if each still shows what it claims."""
+    from walkback.pitfalls import PITFALLS
+    from walkback.pitfalls.pages import check_page
+
+    chosen = [PITFALLS.load(number) for number in numbers or PITFALLS]
+    outcomes = [_run(pitfall) for pitfall in chosen]
+    _print(check_page(outcomes))
+    return 0 if all(outcome.holds for outcome in outcomes) else 1
+
+
+@pitfalls.command("checklist")
+def checklist(
+    page: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE", help="Write it, as docs/CHECKLIST.md.")
+    ] = None,
+) -> int:
+    """Print the checklist that is made from the pitfalls, as Markdown."""
+    from walkback.pitfalls.pages import checklist as markdown
+    from walkback.protocol.schema import write_whole
+
+    if page is None:
+        typer.echo(markdown(), nl=False)
+    else:
+        write_whole(page, markdown())
+    return 0
+
+
+def _run(pitfall: Pitfall) -> Outcome:
+    """Run a reproducer; one that cannot run has shown nothing, and the others go on."""
+    import time
+
+    # Before the clock: importing torch and what measures takes seconds, and none of them is the reproducer's.
+    import walkback.protocol.diagnose
+    import walkback.zoo  # noqa: F401
+    from walkback.pitfalls.pages import Outcome
+
+    start = time.perf_counter()
+    try:
+        found, error = pitfall.reproduce(), ""
+    except Exception as failure:
+        found, error = None, f"{type(failure).__name__}: {failure}"
+    return Outcome(pitfall, time.perf_counter() - start, found, error)
+
+
+def _print(page: Page) -> None:
+    for block in page.blocks():
+        output().print(block)

@@ -1,0 +1,68 @@
+"""What a pitfall is, and what its reproducer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from walkback.lint import RULES
+
+
+class Row(NamedTuple):
+    """One quantity: as the wrong code gives it, as it is, and the published figure if there is one."""
+
+    what: str
+    wrong: str
+    right: str
+    published: str = ""
+
+
+class Claim(NamedTuple):
+    """A sentence that the figures must bear out, and whether they did."""
+
+    sentence: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a reproducer found when it was run."""
+
+    setup: str
+    """What was run, so that the figures can be placed."""
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pitfall still shows all that it claims."""
+        return bool(self.claims) and all(claim.holds for claim in self.claims)
+
+
+@dataclass(frozen=True)
+class Pitfall:
+    """One way in which evaluation code goes wrong."""
+
+    number: int
+    title: str
+    explanation: str
+    """What goes wrong, and why nobody notices."""
+    lies: str
+    """The line that lies."""
+    instead: str
+    """The line to write."""
+    question: str
+    """What a checklist asks; yes is the right answer."""
+    avoided: str
+    """How walkback avoids it."""
+    where: str
+    """The place that does, as `module:object`."""
+    reproduce: Callable[[], Reproduction] = field(repr=False)
+    published: str = ""
+    """The published figure, in its own words."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The lint rules that find it in source code."""
+        return tuple(code for code in RULES if RULES.load(code).pitfall == self.number)

@@ -1,0 +1,153 @@
+"""For every pitfall: walkback itself does not fall into it. The wrong way is taken beside the right one each time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import walkback
+from walkback.errors import MissingFeedback
+from walkback.pitfalls.batch_size import batches, naive_figures
+from walkback.pitfalls.small_network import small_network
+from walkback.pitfalls.typed_numbers import unsupported
+from walkback.protocol import numerics
+from walkback.zoo import DataSpec, build_method, build_model
+
+DATA = DataSpec((16,), classes=10)
+
+
+def made_data(samples=256):
+    generator = torch.Generator().manual_seed(3)
+    inputs = torch.randn(samples, 16, generator=generator)
+    return inputs, (inputs @ torch.randn(16, 10, generator=generator)).argmax(dim=1)
+
+
+def network():
+    torch.manual_seed(0)
+    return build_model("resmlp", DATA, width=32, depth=3)
+
+
+def gradients(model, inputs, targets):
+    hiddens = [model.stem(inputs)]
+    for block in model.blocks:
+        hiddens.append(block(hiddens[-1]))
+    loss = F.cross_entropy(model.head(hiddens[-1]), targets, reduction="sum")
+    return [h.detach() for h in hiddens], torch.autograd.grad(loss, hiddens)
+
+
+def test_1_norms_are_along_the_last_axis():
+    model, (inputs, targets) = network(), made_data()
+    report = walkback.diagnose(model, [(inputs, targets)])
+    hiddens, _ = gradients(model, inputs, targets)
+    expected = [float(h.square().sum(dim=1).sqrt().median()) for h in hiddens]
+    assert report.residual_norms == pytest.approx(expected, rel=1e-2)
+    assert not math.isclose(report.residual_norms[0], float(hiddens[0].norm(-1)), rel_tol=0.5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-12, 1e-25])
+def test_2_alignment_does_not_depend_on_the_scale_of_the_loss(scale):
+    model, (inputs, targets) = network(), made_data()
+    method = build_method("dfa", model, torch.Generator().manual_seed(0))
+
+    def gamma(factor):
+        def loss(logits, labels):
+            return factor * F.cross_entropy(logits.double(), labels, reduction="none")
+
+        return walkback.diagnose(model.double(), [(inputs.double(), targets)], credit=method.double(), loss=loss)
+
+    plain, scaled = gamma(1.0).alignment, gamma(scale).alignment
+    assert scaled.sites == pytest.approx(plain.sites, abs=1e-9)
+    _, (*_, g) = gradients(model, inputs.double(), targets)
+    clamped = F.cosine_similarity(g.float(), g.float() * scale)
+    assert (float(clamped.mean()) < 0.9) == (scale < 1e-6)
+
+
+def test_3_a_half_network_has_the_gradients_of_its_float32_twin():
+    model, (inputs, targets) = network(), made_data()
+
+    def loss(logits, labels):
+        return 1e-6 * F.cross_entropy(logits.float(), labels, reduction="none")
+
+    full = walkback.diagnose(model, [(inputs, targets)], loss=loss)
+    half = walkback.diagnose(model.half(), [(inputs.half(), targets)], loss=loss)
+    assert half.bp_grad_norms == pytest.approx(full.bp_grad_norms, rel=0.02)
+    assert min(half.bp_grad_norms) > 0
+    assert full.bp_grad_norms[-1] < 6e-8  # what float16 itself could not hold
+
+
+def test_4_saved_feedback_is_the_trained_feedback_and_the_null_stands_beside():
+    model, (inputs, targets) = network(), made_data()
+    trained = build_method("dfa", model, torch.Generator().manual_seed(0))
+    loaded = build_method("dfa", model, torch.Generator().manual_seed(1))
+    before = walkback.diagnose(model, [(inputs, targets)], credit=loaded)
+    loaded.load_state_dict(trained.state_dict())
+    report = walkback.diagnose(model, [(inputs, targets)], credit=loaded)
+    assert report.alignment.sites == walkback.diagnose(model, [(inputs, targets)], credit=trained).alignment.sites
+    assert before.alignment.sites != report.alignment.sites
+    assert report.alignment.null.draws >= 20
+
+
+def test_5_every_order_is_in_the_report():
+    alignment = small_network("blocks").alignment
+    assert len(alignment.orders) == 8
+    report = walkback.judge(walkback.Measurements(alignment=alignment, residual_norms=[1.0] * 5))
+    assert "the sign depends on the order" in " ".join(str(report).split())
+
+
+def test_6_every_site_is_in_the_report_and_the_summary_leaves_out_the_first():
+    alignment = small_network("blocks").alignment
+    assert alignment.deep == pytest.approx(sum(alignment.sites[1:]) / 4)
+    assert alignment.deep < 0 < sum(alignment.sites)
+    page = walkback.judge(walkback.Measurements(alignment=alignment, residual_norms=[1.0] * 5)).to_markdown()
+    assert all(f"{site:+.3g}"[:6] in page for site in alignment.sites)
+
+
+def test_7_missing_feedback_is_not_available_never_one():
+    model, (inputs, targets) = network(), made_data()
+
+    def credit(hiddens, logits, labels):
+        raise MissingFeedback("the checkpoint holds no feedback matrices")
+
+    report = walkback.diagnose(model, [(inputs, targets)], credit=credit)
+    assert report.alignment.sites is None
+    assert report.alignment.deep is None
+    assert "N/A" in str(report)
+    method = build_method("dfa", model)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        method.load_state_dict({})
+
+
+def test_8_figures_do_not_depend_on_the_batch_size():
+    model, (inputs, targets) = network(), made_data(1024)
+    reports = [walkback.diagnose(model, batches(inputs, targets, n)) for n in (32, 100, 512)]
+    naive = [naive_figures(model, batches(inputs, targets, n)) for n in (32, 512)]
+    assert naive[0][0] == pytest.approx(16 * naive[1][0], rel=0.01)
+    for report in reports[1:]:
+        assert report.bp_grad_norms == pytest.approx(reports[0].bp_grad_norms, rel=1e-6)
+        assert report.cross_batch_stability == pytest.approx(reports[0].cross_batch_stability, rel=1e-6)
+
+
+@pytest.mark.parametrize("broken", ["stem", "head"])
+def test_9_a_diverged_network_is_never_trustworthy(broken):
+    model, (inputs, targets) = network(), made_data()
+    with torch.no_grad():
+        next(getattr(model, broken).parameters()).fill_(math.nan)
+    report = walkback.diagnose(model, [(inputs, targets)])
+    assert report.verdict.startswith("needs walk-back: non-finite values")
+
+
+def test_10_a_rendering_holds_no_number_that_the_record_lacks():
+    measured = walkback.Measurements(residual_norms=[8.71, 9.43], bp_grad_norms=[8.13e-3, 7.77e-3], headline_acc=0.5852)
+    report = walkback.judge(measured)
+    record = report.to_dict() | {"growth": report.max_per_block_growth}
+    assert unsupported(report.to_markdown(), record) == []
+    assert unsupported(report.to_markdown(), record | {"headline_acc": 0.609}) == ["58.52"]
+
+
+def test_norms_and_cosines_agree_with_written_out_sums():
+    x, y = torch.randn(5, 7), torch.randn(5, 7)
+    assert torch.allclose(numerics.norms(x), x.double().square().sum(1).sqrt())
+    assert torch.allclose(numerics.cosines(x, y), (x.double() * y).sum(1) / numerics.norms(x) / numerics.norms(y))
