@@ -46,7 +46,7 @@ def test_the_figure_is_written(tmp_path):
 
 def test_the_figure_draws_every_run_the_thresholds_and_the_stop():
     from walkback.cli.watch import _read
-    from walkback.present.trace_figure import draw
+    from walkback.present.figures.traces import draw
 
     figure = draw(_read([Path(DFA), Path(BP)]))
     panels = dict(zip(("stream", "gradient", "growth", "accuracy"), figure.axes, strict=True))

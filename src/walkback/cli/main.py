@@ -15,6 +15,7 @@ from walkback.cli import (
     diagnose,
     evidence,
     replay,
+    report,
     runs,
     schema,
     study,
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
 )
-for verb in (demo, diagnose, replay, watch, train, audit, study, evidence, runs, zoo, check_zoo, data, schema):
+for verb in (demo, diagnose, replay, watch, train, audit, study, evidence, report, runs, zoo, check_zoo, data, schema):
     verb.register(app)
 
 

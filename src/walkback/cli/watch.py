@@ -71,8 +71,8 @@ def _read(paths: list[Path]) -> list[Traced]:
 
 def _plot(traces: list[Traced], path: Path) -> None:
     from walkback.errors import InputError
-    from walkback.present.over_epochs import save
-    from walkback.present.trace_figure import draw
+    from walkback.present.figures.over_epochs import save
+    from walkback.present.figures.traces import draw
 
     if not traces:
         raise InputError("there is nothing to draw: no trace holds a measurement yet.")

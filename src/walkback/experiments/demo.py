@@ -10,7 +10,7 @@ from walkback.experiments.baselines import finished_report, matched_baseline
 from walkback.experiments.config import RunConfig
 from walkback.experiments.store import RunStore
 from walkback.experiments.train import train_or_resume
-from walkback.present.over_epochs import History
+from walkback.present.figures.over_epochs import History
 from walkback.protocol.records import DiagnosticReport, Measurements
 
 LABELS = {"bp": "BP", "dfa": "DFA"}

@@ -1,0 +1,75 @@
+"""`walkback report`: runs, reports, traces and audits as a page or as tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from walkback.cli.train import RunsOption
+
+if TYPE_CHECKING:
+    from walkback.present.network import Network
+
+FORMS = "Forms"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("report", epilog="Exit status: 0 written, whatever the verdicts; 2 an error.")(report)
+
+
+def report(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET…",
+            help="Reports, audits, results of runs or traces, as files; run ids or folders; logs of other programs.",
+        ),
+    ],
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="One page.", rich_help_panel=FORMS)] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="A table.", rich_help_panel=FORMS)] = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Booktabs tables: compile them, or input them.", rich_help_panel=FORMS),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Every digit, one row per network.", rich_help_panel=FORMS)
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the page of several networks is called.")] = None,
+    runs: RunsOption = None,
+) -> int:
+    """Show networks: one in full, several side by side.
+
+    Without a form, the table is printed. An audit brings its ablation, its sensitivity and the evidence of its folder.
+    """
+    from walkback.experiments.shown import networks_in
+    from walkback.experiments.store import RunStore
+    from walkback.present.text import print_comparison, print_report
+    from walkback.protocol.schema import write_whole
+
+    networks = networks_in(targets, RunStore(runs))
+    forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
+    wanted = {form: path for form, path in forms.items() if path is not None}
+    # All of them are made before any is written: an error leaves no file behind.
+    made = {path: _made(form, networks, targets, title) for form, path in wanted.items()}
+    for path, text in made.items():
+        typer.echo(f"written: {write_whole(path, text)}")
+    if not made and len(networks) == 1:
+        print_report(networks[0].report)
+    elif not made:
+        print_comparison([network.report for network in networks])
+    return 0
+
+
+def _made(form: str, networks: list[Network], targets: list[str], title: str | None) -> str:
+    from walkback.experiments.questions import grid_page
+    from walkback.present import html, html_grid, tables
+
+    if form == "html" and len(networks) == 1:
+        return html.render_network(networks[0])
+    if form == "html":
+        return html_grid.render(grid_page(networks, targets, title))
+    write = {"markdown": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}
+    return write[form](networks)
