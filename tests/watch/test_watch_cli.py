@@ -60,7 +60,7 @@ def test_the_figure_draws_every_run_the_thresholds_and_the_stop():
     ("arguments", "expected"),
     [
         (("watch", "--once", "nowhere.jsonl"), "cannot read nowhere.jsonl"),
-        (("watch", BP, "--plot", "/nowhere/w.png"), "cannot write the figure"),
+        (("watch", BP, "--plot", "/nowhere/w.png"), "cannot write"),
         (("watch", BP, "--plot", "/tmp/w.nonsense"), "cannot write the figure"),
         (("replay", BP, "--stop-on", "x"), "diagnostic 'x'"),
         (("replay", str(GOLDEN / "cnn_audit_3seed.json"), "--map", "h_0=nope,h_1=b"), "no column 'nope'"),

@@ -25,7 +25,8 @@ def demo(
     from walkback.cli.output import folder_for
     from walkback.experiments.demo import demonstrate
     from walkback.experiments.store import RunStore
-    from walkback.present.figures.over_epochs import draw, save
+    from walkback.present.figures.over_epochs import draw
+    from walkback.present.figures.style import save
     from walkback.present.text import print_comparison, print_report
 
     folder = folder_for(out)

@@ -14,6 +14,7 @@ from walkback.cli import (
     demo,
     diagnose,
     evidence,
+    figure,
     replay,
     report,
     runs,
@@ -35,7 +36,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
 )
-for verb in (demo, diagnose, replay, watch, train, audit, study, evidence, report, runs, zoo, check_zoo, data, schema):
+VERBS = (
+    demo, diagnose, replay, watch, train, audit, study, evidence, report, figure, runs, zoo, check_zoo, data, schema,
+)  # fmt: skip
+for verb in VERBS:
     verb.register(app)
 
 
