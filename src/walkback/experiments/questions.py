@@ -28,7 +28,8 @@ def grid_page(networks: Sequence[Network], targets: Sequence[str], title: str | 
         if found["measured"]
     }
     named = Path(targets[0]).stem if len(targets) == 1 else f"{len(networks)} networks"
-    about = [("from", shortened(", ".join(targets), 400)), ("made with", f"walkback {__version__}")]
+    source = [("from", shortened(", ".join(targets), 400))] if targets else []
+    about = [*source, ("made with", f"walkback {__version__}")]
     return GridPage(title or named, networks, [*pages, *_evidence(targets)], ranges, about)
 
 

@@ -74,7 +74,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
     kept = [i for i in range(len(COLUMNS)) if any(row(n.report)[i] != ABSENT for n in networks)]
     shown = timelines(networks)
     return {
-        "title": grid.title,
+        "title": shortened(grid.title, 120),
         "verdict": grid_verdict(networks),
         "in_short": _in_short(networks),
         "verdict_icon": ICONS[grid_state(networks)],
