@@ -60,7 +60,7 @@ def test_methods_and_seeds_are_a_table_whose_cells_lead_to_their_network(audit, 
     for chip in chips:
         report = networks[int(chip["attrs"]["href"].removeprefix("#n"))].report
         fired = [r.letter for r in report.readings if r.state == "FIRE"]
-        assert " ".join(chip["text"].split()) == (" ".join(fired) or "ok")
+        assert " ".join(chip["text"].split()) == (" ".join(fired) or "ok, no d")
         assert ("fire" in chip["attrs"]["class"]) == bool(fired)
     assert audit[1].all("use", href="#fire")
     assert audit[1].all("use", href="#pass")

@@ -170,9 +170,10 @@ def _matrix(networks: Sequence[Network]) -> dict[str, Any] | None:
 
 
 def _cell(number: int, report: DiagnosticReport) -> tuple[int, str, str]:
-    fired = " ".join(r.letter for r in report.readings if r.state is State.FIRE)
+    """The network's number, its state, and its verdict in letters: `a b d`, `ok, no d`."""
     state = outline.verdict_state(report)
-    return number, ICONS[state], fired or {"PASS": "ok"}.get(state.value, "gaps")
+    words = short_verdict(report).removeprefix("walk-back ").replace("trustworthy", "ok")
+    return number, ICONS[state], words
 
 
 def _parts(page: Page) -> list[tuple[str, Any]]:
