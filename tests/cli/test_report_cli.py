@@ -89,3 +89,19 @@ def test_targets_that_are_not_there_are_named(tmp_path):
     assert "there is no such file" in str(run("nowhere.json").exception)
     assert "as a run id" in str(run("abcdef").exception)
     assert "cannot write" in str(run(RUN, "--html", "/nowhere/r.html").exception)
+
+
+def test_of_several_forms_all_or_none_are_written(tmp_path):
+    result = run(RUN, "--html", tmp_path / "r.html", "--csv", tmp_path / "nowhere" / "r.csv")
+    assert "there is no folder" in str(result.exception)
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_log_is_shown_by_way_of_replay(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("epoch,in,out,grad,score\n1,8.7,9.0,1e-3,0.2\n2,8.7,9e6,1e-9,0.3\n")
+    assert "walkback replay" in str(run(log).exception)
+    columns = "h_0=in,h_L=out,g_L=grad,acc=score,epoch=epoch"
+    replayed = ["replay", str(log), "--map", columns, "--blocks", "1", "--json", str(tmp_path / "log.json")]
+    assert CliRunner().invoke(app, replayed, standalone_mode=False).return_value == 1
+    assert "residual stream exploded" in run(tmp_path / "log.json").output

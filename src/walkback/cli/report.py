@@ -44,6 +44,7 @@ def report(
 
     Without a form, the table is printed. An audit brings its ablation, its sensitivity and the evidence of its folder.
     """
+    from walkback.cli.output import require_folders
     from walkback.experiments.shown import networks_in
     from walkback.experiments.store import RunStore
     from walkback.present.text import print_comparison, print_report
@@ -52,6 +53,7 @@ def report(
     networks = networks_in(targets, RunStore(runs))
     forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
     wanted = {form: path for form, path in forms.items() if path is not None}
+    require_folders(wanted.values())
     # All of them are made before any is written: an error leaves no file behind.
     made = {path: _made(form, networks, targets, title) for form, path in wanted.items()}
     for path, text in made.items():

@@ -65,10 +65,12 @@ def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
         yield from _audited(path)
     elif isinstance(data, dict) and "readings" in data and "schema_version" in data:
         yield Network(DiagnosticReport.from_dict(data, str(path)))
+    elif isinstance(data, list) and data and all(isinstance(e, dict) and "readings" in e for e in data):
+        yield from (_replayed(entry, str(path)) for entry in data)
     elif data is None and _first_is_trace(trace_in(path)):
         yield _from_trace(trace_in(path))
     else:
-        yield from (Network(entry.report) for entry in _recorded(path))
+        yield from _recorded(path)
 
 
 def _json_or_none(path: Path) -> Any:
@@ -93,11 +95,21 @@ def _first_is_trace(path: Path) -> bool:
 
 def _recorded(path: Path) -> Iterator[Network]:
     """Records of other programs; their reports carry the seed that may stand in the name alone."""
+    if path.suffix == ".json":
+        return (Network(report) for report in load_audit(path).reports)
     try:
-        reports: Sequence[DiagnosticReport] = load_audit(path).reports
-    except RecordError:
-        reports = [entry.report for entry in replay(path)]
-    return (Network(report) for report in reports)
+        return (Network(entry.report) for entry in replay(path))
+    except InputError as error:
+        # What is wrong with a log is said by replay, and what to do about it is done there too.
+        raise InputError(
+            f"{error} Do so with: walkback replay {path} --map … --json OUT.json, and show that."
+        ) from None
+
+
+def _replayed(entry: dict[str, Any], source: str) -> Network:
+    """One entry of what `walkback replay --json` wrote."""
+    beside = ("name", "source", "recorded_verdict", "course")
+    return Network(DiagnosticReport.from_dict({k: v for k, v in entry.items() if k not in beside}, source))
 
 
 def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
