@@ -11,6 +11,7 @@ from figure_samples import AUDIT, TRACES, shown
 from page_reader import Page
 from present_samples import AWKWARD, HOSTILE, NAN, broken, full, hostile, many_sites
 
+from walkback.errors import InputError
 from walkback.experiments.questions import grid_page
 from walkback.present import html_grid, tables
 from walkback.present.comparison import row, short_verdict
@@ -108,7 +109,7 @@ def test_a_run_shows_its_configuration_command_and_versions():
     page = Page(render_network(shown("results/runs/6fb7a8c2fb66.json")[0]))
     facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
     assert facts["command"] == "walkback train --method bp --arch resmlp --data cifar10 --seed 42 --epochs 6"
-    assert facts["architecture.width"] == "256"
+    assert facts["arch.width"] == "256"
     assert "torch 2.13.0" in facts["versions"]
 
 
@@ -134,12 +135,15 @@ def test_sixty_runs_of_two_hundred_sites_stay_under_two_megabytes():
 
 def test_details_give_way_before_the_page_is_too_large(monkeypatch):
     grid = GridPage("many", [Network(full(seed=i)) for i in range(3)])
-    for cards, charts in ((12, 12), (12, 0), (0, 0)):
+    for cards, charts in ((12, 12), (12, 0), (0, 0), (0, 0)):
         text = render(grid)
         assert text.count('<article class="card') == cards
         assert text.count('<svg class="chart" ') == charts
         assert ("do not fit one page in full" in text) == (charts == 0)
         monkeypatch.setattr(html_grid, "LARGEST", len(text.encode()) - 1)
+    assert "details, courses and copies are left out" in text
+    with pytest.raises(InputError, match="3 networks do not fit one page"):
+        render(grid)
 
 
 def test_the_tables_hold_the_same_numbers(networks):

@@ -10,6 +10,7 @@ from typing import Any
 
 from walkback.errors import InputError, RecordError
 from walkback.experiments.baselines import joined_report
+from walkback.experiments.options import SECTIONS
 from walkback.experiments.store import RunStore, StoredRun
 from walkback.experiments.studies.audited import load_audit
 from walkback.present.network import Network, by_method
@@ -19,8 +20,6 @@ from walkback.protocol.schema import read_json
 from walkback.watch.replay import replay
 from walkback.watch.summary import Moment, moments_of
 from walkback.watch.trace import TraceLine, is_trace, read_trace, trace_in
-
-_SECTIONS = ("method_options", "architecture_options", "data_options")
 
 
 def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
@@ -100,10 +99,10 @@ def _recorded(path: Path) -> Iterator[Network]:
     try:
         return (Network(entry.report) for entry in replay(path))
     except InputError as error:
-        # What is wrong with a log is said by replay, and what to do about it is done there too.
-        raise InputError(
-            f"{error} Do so with: walkback replay {path} --map … --json OUT.json, and show that."
-        ) from None
+        if "--map" not in str(error):
+            raise
+        # Columns are named to replay, whose JSON is a target like any other.
+        raise InputError(f"{error} Name them to: walkback replay {path} --map … --json OUT.json; show that.") from None
 
 
 def _replayed(entry: dict[str, Any], source: str) -> Network:
@@ -174,9 +173,9 @@ def _from_trace(path: Path) -> Network:
 
 
 def _configuration(config: Mapping[str, Any]) -> Facts:
-    rows = {name: value for name, value in config.items() if name not in _SECTIONS}
-    for section in _SECTIONS:
-        rows |= {f"{section.partition('_')[0]}.{name}": value for name, value in config[section].items()}
+    rows = {name: value for name, value in config.items() if name not in SECTIONS}
+    for section, prefix in SECTIONS.items():
+        rows |= {f"{prefix}.{name}": value for name, value in config[section].items()}
     return [(name, str(value)) for name, value in rows.items()]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from walkback.errors import InputError
 from walkback.present import outline, tables
 from walkback.present.comparison import COLUMNS, row, short_verdict
 from walkback.present.dot_plot import Range, dot_plots
@@ -44,12 +45,13 @@ class GridPage:
 def render(grid: GridPage) -> str:
     """The page, under 2 MB: where it would be larger, first tables and pictures of single networks give way."""
     template = environment().get_template("grid.html.j2")
-    page = ""
-    for details in ("full", "cards", "none"):
+    for details in _LEFT_OUT:
         page = template.render(**_page(grid, details))
         if len(page.encode()) <= LARGEST:
-            break
-    return page
+            return page
+    raise InputError(
+        f"{len(grid.networks)} networks do not fit one page, even without details. Give fewer, or use --csv."
+    )
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Row:
 def _page(grid: GridPage, details: str) -> dict[str, Any]:
     networks = grid.networks
     kept = [i for i in range(len(COLUMNS)) if any(row(n.report)[i] != ABSENT for n in networks)]
-    shown = timelines(networks)
+    bare = details == "bare"
+    shown = [] if bare else timelines(networks)
     return {
         "title": shortened(grid.title, 120),
         "verdict": grid_verdict(networks),
@@ -82,7 +85,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "headings": [COLUMNS[i][0] for i in kept],
         "rows": [_row(i, network, kept, details) for i, network in enumerate(networks)],
         "matrix": _matrix(networks),
-        "plots": dot_plots(networks, grid.same_verdicts),
+        "plots": [] if bare else dot_plots(networks, grid.same_verdicts),
         "timelines": shown,
         "methods": list(by_method(networks)),
         "firings": Grid(("method", "seed", "(a)", "(b)", "(c)", "(d)"), first_firings(networks), "lrrrrr")
@@ -93,19 +96,25 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "about": [(label, shortened(words, NOTE_LENGTH)) for label, words in grid.about],
         "legend": tables.legend(networks),
         "left_out": _LEFT_OUT[details],
-        "copies": [
-            ("Markdown", tables.as_markdown(networks)),
-            ("LaTeX", tables.latex_tables(networks)),
-            ("CSV", tables.as_csv(networks)),
-        ],
+        "copies": [] if bare else _copies(networks),
     }
+
+
+def _copies(networks: Sequence[Network]) -> list[tuple[str, str]]:
+    return [
+        ("Markdown", tables.as_markdown(networks)),
+        ("LaTeX", tables.latex_tables(networks)),
+        ("CSV", tables.as_csv(networks)),
+    ]
 
 
 _LEFT_OUT = {
     "full": "",
     "cards": "So many networks do not fit one page in full: figures at the sites are in the records alone.",
     "none": "So many networks do not fit one page in full: their details are in the records alone.",
+    "bare": "So many networks do not fit one page in full: their details, courses and copies are left out.",
 }
+"""What is left out, step by step, and what the page says of it."""
 
 
 def _in_short(networks: Sequence[Network]) -> str:
@@ -133,7 +142,7 @@ def _row(number: int, network: Network, kept: Sequence[int], details: str) -> Ro
 
 
 def _detail(network: Network, details: str) -> dict[str, Any] | None:
-    if details == "none":
+    if details in ("none", "bare"):
         return None
     made = detail(network, MOST_SHOWN)
     return made if details == "full" else made | {"panels": [], "sites": None, "alignment_sites": None}
@@ -160,9 +169,11 @@ def _matrix(networks: Sequence[Network]) -> dict[str, Any] | None:
     seeds = sorted({n.report.seed for n in networks if n.report.seed is not None})
     if not seeds or len(seeds) > _MOST_SEEDS or any(n.report.seed is None for n in networks):
         return None
+    # By identity: two runs may be equal in all that was recorded.
+    numbers = {id(network): number for number, network in enumerate(networks)}
     rows = []
     for method, members in by_method(networks).items():
-        cells = [[_cell(networks.index(n), n.report) for n in members if n.report.seed == seed] for seed in seeds]
+        cells = [[_cell(numbers[id(n)], n.report) for n in members if n.report.seed == seed] for seed in seeds]
         kinds = {outline.verdict_state(n.report) for n in members}
         agreement = "one seed" if len(members) == 1 else "unanimous" if len(kinds) == 1 else "mixed"
         rows.append((method, cells, agreement))
