@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, and small networks are no faster with more threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint docs bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/walkback demo
@@ -21,6 +21,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(VENV)/.dev
 	for name in diagnose train monitor; do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done

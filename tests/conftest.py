@@ -13,3 +13,13 @@ settings.load_profile("walkback")
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say at the end, where it is read, that nobody opened the pages."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if "no chromium" in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(
+            f"browser tests were skipped ({len(skipped)}): no chromium here. Install it: apt-get install chromium",
+            yellow=True,
+        )

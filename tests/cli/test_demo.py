@@ -8,7 +8,9 @@ def test_demo_trains_judges_and_writes_what_it_says(tmp_path):
     command = [sys.executable, "-m", "walkback", "demo", "--epochs", "2", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in out.iterdir()) == ["bp.html", "bp.json", "demo.png", "dfa.html", "dfa.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "bp.html", "bp.json", "demo.png", "dfa.html", "dfa.json", "report.html"
+    ]  # fmt: skip
     bp, dfa = (json.loads((out / f"{name}.json").read_text()) for name in ("bp", "dfa"))
     assert bp["frozen_baseline_acc"] is not None
     assert dfa["alignment"]["null"]["draws"] == 20
@@ -17,6 +19,10 @@ def test_demo_trains_judges_and_writes_what_it_says(tmp_path):
     assert "residual stream exploded" not in bp["verdict"]
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "4 networks trained and 2 judged" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith(str(out / "report.html"))
+    page = (out / "report.html").read_text()
+    assert page.count('<tbody id="n') == 2
+    assert "DFA, seed 0: (a) first fires at epoch" in page
 
 
 def test_an_output_folder_that_cannot_be_made_is_named(tmp_path):

@@ -1,6 +1,7 @@
 import numpy as np
 
-from walkback.present.over_epochs import History, draw, save
+from walkback.present.figures.over_epochs import History, draw
+from walkback.present.figures.style import save
 
 RUNS = [
     History("BP", [1, 1.1, 1.2], [8e-3, 1e-3, 5e-4], [0.1, 0.4, 0.1], [0.1, 0.5, 0.6], [0.1, 0.3, 0.35]),

@@ -142,7 +142,7 @@ def test_a_command_keeps_its_hyphens_in_latex():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([RUN], "nothing to write was named"),
+        ([], "there is nothing to report on"),
         ([RUN, "--template", "latx"], "Did you mean 'latex'"),
         (["nothing.json", "--template", "latex"], "cannot read nothing.json"),
         (["ffffffff", "--template", "latex"], "there is no run 'ffffffff'"),
@@ -172,7 +172,7 @@ def test_a_file_that_is_no_record_is_refused(report, tmp_path, content):
 
 def test_it_is_written_to_a_file(report, tmp_path):
     status, out, _ = report(RUN, "--template", "latex", "--out", tmp_path / "form.tex")
-    assert (status, out) == (0, "")
+    assert (status, out) == (0, f"written: {tmp_path / 'form.tex'}\n")
     assert (tmp_path / "form.tex").read_text() == report(RUN, "--template", "latex")[1]
 
 

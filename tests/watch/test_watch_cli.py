@@ -46,7 +46,7 @@ def test_the_figure_is_written(tmp_path):
 
 def test_the_figure_draws_every_run_the_thresholds_and_the_stop():
     from walkback.cli.watch import _read
-    from walkback.present.trace_figure import draw
+    from walkback.present.figures.traces import draw
 
     figure = draw(_read([Path(DFA), Path(BP)]))
     panels = dict(zip(("stream", "gradient", "growth", "accuracy"), figure.axes, strict=True))
@@ -60,7 +60,7 @@ def test_the_figure_draws_every_run_the_thresholds_and_the_stop():
     ("arguments", "expected"),
     [
         (("watch", "--once", "nowhere.jsonl"), "cannot read nowhere.jsonl"),
-        (("watch", BP, "--plot", "/nowhere/w.png"), "cannot write the figure"),
+        (("watch", BP, "--plot", "/nowhere/w.png"), "cannot write"),
         (("watch", BP, "--plot", "/tmp/w.nonsense"), "cannot write the figure"),
         (("replay", BP, "--stop-on", "x"), "diagnostic 'x'"),
         (("replay", str(GOLDEN / "cnn_audit_3seed.json"), "--map", "h_0=nope,h_1=b"), "no column 'nope'"),

@@ -24,9 +24,13 @@ def demo(
 
     from walkback.cli.output import folder_for
     from walkback.experiments.demo import demonstrate
+    from walkback.experiments.questions import grid_page
     from walkback.experiments.store import RunStore
-    from walkback.present.over_epochs import draw, save
+    from walkback.present import html_grid
+    from walkback.present.figures.over_epochs import draw
+    from walkback.present.figures.style import save
     from walkback.present.text import print_comparison, print_report
+    from walkback.protocol.schema import write_whole
 
     folder = folder_for(out)
     started = time.perf_counter()
@@ -43,4 +47,6 @@ def demo(
         name = network.history.label.lower()
         written += [network.report.save(folder / f"{name}.json"), network.report.to_html(folder / f"{name}.html")]
     typer.echo(f"\n4 networks trained and 2 judged in {seconds:.0f} s. Written: {', '.join(map(str, written))}")
+    page = html_grid.render(grid_page([network.network for network in shown], [], "BP against DFA, on generated data"))
+    typer.echo(f"The report of both, to open in a browser: {write_whole(folder / 'report.html', page).resolve()}")
     return 0

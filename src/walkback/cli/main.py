@@ -14,6 +14,7 @@ from walkback.cli import (
     demo,
     diagnose,
     evidence,
+    figure,
     lint,
     pitfalls,
     replay,
@@ -37,24 +38,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
 )
-for verb in (
-    demo,
-    diagnose,
-    report,
-    replay,
-    watch,
-    train,
-    audit,
-    study,
-    evidence,
-    pitfalls,
-    lint,
-    runs,
-    zoo,
-    check_zoo,
-    data,
-    schema,
-):
+VERBS = (
+    demo, diagnose, report, replay, watch, train, audit, study, evidence, figure, pitfalls, lint, runs, zoo, check_zoo,
+    data, schema,
+)  # fmt: skip
+for verb in VERBS:
     verb.register(app)
 
 

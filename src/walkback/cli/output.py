@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,13 @@ def output() -> Console:
 
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+
+
+def require_folders(paths: Iterable[Path]) -> None:
+    """Raise where a file has no folder to stand in, before the first of several is written."""
+    for path in paths:
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}. Make it, or give another path.")
 
 
 def folder_for(path: Path) -> Path:

@@ -1,93 +1,108 @@
-"""`walkback report [TARGET] --template NAME`: the reporting template, filled in from a run or a report."""
+"""`walkback report`: runs, reports, traces and audits as a page, as tables, or as the form for an appendix."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from walkback.cli.train import RunsOption
 
 if TYPE_CHECKING:
-    from walkback.protocol.records import DiagnosticReport
+    from walkback.present.network import Network
 
-
-class Target(NamedTuple):
-    """What a report is about, and the record of the run behind it if there is one."""
-
-    report: DiagnosticReport
-    run: dict[str, Any] | None
+FORMS = "Forms"
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("report", epilog="Exit status: 0 written, whatever the verdict; 2 an error.")(report)
+    app.command("report", epilog="Exit status: 0 written, whatever the verdicts; 2 an error.")(report)
 
 
 def report(
-    target: Annotated[
-        str | None,
+    targets: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="TARGET", help="A run's id, its result as JSON, or a report as JSON. None: an empty form."
+            metavar="TARGET…",
+            help="Reports, audits, results of runs or traces, as files; run ids or folders; logs of other programs.",
         ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="One page.", rich_help_panel=FORMS)] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="A table.", rich_help_panel=FORMS)] = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Booktabs tables: compile them, or input them.", rich_help_panel=FORMS),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Every digit, one row per network.", rich_help_panel=FORMS)
     ] = None,
     template: Annotated[
         str | None,
-        typer.Option("--template", metavar="NAME", help="markdown or latex: the form for a paper's appendix."),
+        typer.Option(
+            metavar="NAME",
+            help="markdown or latex: the form for a paper's appendix, of one run or report; empty without a target.",
+            rich_help_panel=FORMS,
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it there.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where the form is written, rather than printed."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the page of several networks is called.")] = None,
     runs: RunsOption = None,
 ) -> int:
-    """Write what is on record of a run or a report, for others to read."""
+    """Show networks: one in full, several side by side.
+
+    Without a form, the table is printed. An audit brings its ablation, its sensitivity and the evidence of its folder.
+    """
+    from walkback.cli.output import require_folders
     from walkback.errors import InputError
+    from walkback.experiments.shown import networks_in
+    from walkback.experiments.store import RunStore
+    from walkback.present.text import print_comparison, print_report
+    from walkback.protocol.schema import write_whole
 
-    if template is None:
-        raise InputError("nothing to write was named. Give --template markdown or --template latex.")
-    text = _filled(template, load_target(target, runs) if target is not None else None)
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        from walkback.protocol.schema import write_whole
-
-        write_whole(out, text)
+    if template is not None:
+        return _write_template(template, targets or [], runs, out)
+    if out is not None:
+        raise InputError("--out is where a form is written: give --template too, or name the file with --html FILE.")
+    if not targets:
+        raise InputError("there is nothing to report on. Give a report, an audit, a run or a trace.")
+    networks = networks_in(targets, RunStore(runs))
+    forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
+    wanted = {form: path for form, path in forms.items() if path is not None}
+    require_folders(wanted.values())
+    # All of them are made before any is written: an error leaves no file behind.
+    made = {path: _made(form, networks, targets, title) for form, path in wanted.items()}
+    for path, text in made.items():
+        typer.echo(f"written: {write_whole(path, text)}")
+    if not made and len(networks) == 1:
+        print_report(networks[0].report)
+    elif not made:
+        print_comparison([network.report for network in networks])
     return 0
 
 
-def _filled(template: str, target: Target | None) -> str:
-    from walkback.errors import UnknownName
-    from walkback.present.template import TEMPLATES, form_of
-    from walkback.registry import did_you_mean
+def _write_template(template: str, targets: list[str], runs: Path | None, out: Path | None) -> int:
+    from walkback.cli.report_template import filled_template
+    from walkback.protocol.schema import write_whole
 
-    if template not in TEMPLATES:
-        raise UnknownName(f"there is no template {template!r}. {did_you_mean(template, TEMPLATES)}")
-    return TEMPLATES[template](form_of(target.report, target.run) if target else form_of(None))
-
-
-def load_target(target: str, runs: Path | None) -> Target:
-    """A run by its id, or what a JSON file holds: the result of a run, or a report."""
-    from walkback.experiments.store import RunStore
-    from walkback.protocol.records import DiagnosticReport
-    from walkback.protocol.schema import read_json
-
-    path = Path(target)
-    if not path.is_file():
-        if path.suffix == ".json" or len(path.parts) > 1:
-            read_json(path)  # says what is wrong with it
-        store = RunStore(runs)
-        return _of_run(store, store.find(target).result(), f"run {target}")
-    data = read_json(path)
-    if isinstance(data, dict) and "result_version" in data:
-        # Beside an archived result lie those of other runs, its matched baseline among them.
-        return _of_run(RunStore(runs, archive=path.parent), data, str(path))
-    return Target(DiagnosticReport.from_dict(data, str(path)), None)
+    text = filled_template(template, targets, runs)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(f"written: {write_whole(out, text)}")
+    return 0
 
 
-def _of_run(store: Any, result: dict[str, Any], source: str) -> Target:
-    from walkback.errors import RecordError
-    from walkback.experiments.baselines import baseline_result, joined_report
+def _made(form: str, networks: list[Network], targets: list[str], title: str | None) -> str:
+    from walkback.experiments.questions import grid_page
+    from walkback.present import html, html_grid, tables
 
-    try:
-        return Target(joined_report(result, baseline_result(store, result)), result)
-    except (KeyError, TypeError) as error:
-        raise RecordError(f"{source} is not the result of a run: {error} is missing or malformed.") from None
+    if form == "html" and len(networks) == 1:
+        return html.render_network(networks[0])
+    if form == "html":
+        return html_grid.render(grid_page(networks, targets, title))
+    write = {"markdown": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}
+    return write[form](networks)

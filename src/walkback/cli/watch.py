@@ -71,12 +71,9 @@ def _read(paths: list[Path]) -> list[Traced]:
 
 def _plot(traces: list[Traced], path: Path) -> None:
     from walkback.errors import InputError
-    from walkback.present.over_epochs import save
-    from walkback.present.trace_figure import draw
+    from walkback.present.figures.style import save
+    from walkback.present.figures.traces import draw
 
     if not traces:
         raise InputError("there is nothing to draw: no trace holds a measurement yet.")
-    try:
-        save(draw(traces), path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write the figure {path}: {error}. Give a path such as watch.png.") from None
+    save(draw(traces), path)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from walkback.experiments.baselines import finished_report, matched_baseline
 from walkback.experiments.config import RunConfig
+from walkback.experiments.shown import networks_in
 from walkback.experiments.store import RunStore
 from walkback.experiments.train import train_or_resume
-from walkback.present.over_epochs import History
+from walkback.present.figures.over_epochs import History
+from walkback.present.network import Network
 from walkback.protocol.records import DiagnosticReport, Measurements
 
 LABELS = {"bp": "BP", "dfa": "DFA"}
@@ -22,6 +24,7 @@ class Shown:
 
     report: DiagnosticReport
     history: History
+    network: Network
 
 
 def configs(epochs: int = 8, seed: int = 0) -> list[RunConfig]:
@@ -48,7 +51,9 @@ def demonstrate(store: RunStore, tell: Callable[[str], None], epochs: int = 8, s
         tell(f"{label}: the same again with its blocks frozen at random, for (d)")
         frozen = train_or_resume(baseline, store)
         report = finished_report(store, config)
-        shown.append(Shown(report, history(label, run.result()["trace"], frozen.result()["trace"])))
+        (network,) = networks_in([run.run_id], store)
+        named = replace(network, report=report.model_copy(update={"method_name": label}))
+        shown.append(Shown(report, history(label, run.result()["trace"], frozen.result()["trace"]), named))
     return shown
 
 

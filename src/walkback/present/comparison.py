@@ -93,9 +93,9 @@ def _drift(report: DiagnosticReport) -> str:
 COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("acc %", lambda r: numbers.percent(r.headline_acc).removesuffix(" %")),
     ("‖h_L‖", lambda r: _last(r.residual_norms)),
-    ("growth", lambda r: figure(r.max_per_block_growth)),
-    ("‖g_L‖", lambda r: _last(r.bp_grad_norms)),
-    ("(c)", lambda r: figure(r.cross_batch_stability)),
+    ("growth", lambda r: numbers.against(r.max_per_block_growth, r.thresholds.h_norm_explosion_ratio)),
+    ("‖g_L‖", lambda r: numbers.against(r.bp_grad_norms[-1] if r.bp_grad_norms else None, r.thresholds.g_norm_floor)),
+    ("(c)", lambda r: numbers.against(r.cross_batch_stability, r.thresholds.stability_drift_ceiling)),
     ("ρ", _drift),
     ("margin", _margin),
 )

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from walkback.present import chart as charts
 from walkback.present import gauge as gauges
 from walkback.present import latex, markdown, numbers, outline
 from walkback.present.alignment_facts import alignment_facts
+from walkback.present.in_short import plain_verdict
+from walkback.present.network import Network
 from walkback.present.panels import panels
-from walkback.present.plain import NOTE_LENGTH, one_line, shortened, site_label
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened, site_label
 from walkback.present.site_table import MOST_SHOWN, SiteTable, alignment_table, cells, site_table
+from walkback.present.templating import environment
+from walkback.present.timeline import timelines
 from walkback.protocol.records import DiagnosticReport, Reading, State
 
 LARGEST = 290_000
 """Bytes that a page may take before it is drawn with less in it."""
 _NOTES_LENGTH = 12_000
 _MOST_ROWS = 250
+_MOST_FACTS = 60
 
 ICONS = {State.PASS: "pass", State.FIRE: "fire", State.NOT_MEASURED: "gap", State.UNDECIDED: "open"}
 """Every state has a shape and a colour of its own; its word always stands beside them."""
@@ -32,41 +30,16 @@ ICONS = {State.PASS: "pass", State.FIRE: "fire", State.NOT_MEASURED: "gap", Stat
 
 def render(report: DiagnosticReport) -> str:
     """The report as an HTML page of less than 300 kB: notes and tables give way where they must."""
+    return render_network(Network(report))
+
+
+def render_network(network: Network) -> str:
+    """The same with the network's course, configuration and command, where they are on record."""
     template = environment().get_template("report.html.j2")
-    page = template.render(**_page(report, _NOTES_LENGTH, _MOST_ROWS))
+    page = template.render(**_page(network, _NOTES_LENGTH, _MOST_ROWS))
     if len(page.encode()) <= LARGEST:
         return page
-    return template.render(**_page(report, NOTE_LENGTH, MOST_SHOWN))
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """The templates, with every value escaped unless it was made here."""
-    made = Environment(
-        loader=PackageLoader("walkback.present"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.globals.update(style=_inline(made, "page.css"), script=_inline(made, "page.js"))
-    made.globals.update(gauge_box=gauges, chart_box=charts)
-    return made
-
-
-@dataclass(frozen=True)
-class Inline:
-    """A style sheet or script that stands in the page, and the hash by which the page allows it alone."""
-
-    source: Markup
-    allowed: str
-
-
-def _inline(templates: Environment, name: str) -> Inline:
-    assert templates.loader is not None
-    source = templates.loader.get_source(templates, name)[0]
-    digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-    return Inline(Markup(source), f"'sha256-{digest}'")
+    return template.render(**_page(network, NOTE_LENGTH, MOST_SHOWN))
 
 
 @dataclass(frozen=True)
@@ -138,12 +111,25 @@ def site_rows(table: SiteTable | None, most: int) -> Rows | None:
     return Rows(headings, rows, left_out, table.count > MOST_SHOWN, any(table.decides))
 
 
-def _page(report: DiagnosticReport, notes_length: int, most_rows: int) -> dict[str, Any]:
+def _page(network: Network, notes_length: int, most_rows: int) -> dict[str, Any]:
+    report = network.report
     return {
         "title": outline.title(report),
         "notes": shortened(report.notes, notes_length),
         "basis": outline.basis(report),
+        "timelines": timelines([network]),
+        "methods": [network.method],
+        **detail(network, most_rows),
+        "copies": [("Markdown", markdown.render(report)), ("LaTeX", latex.render(report))],
+    }
+
+
+def detail(network: Network, most_rows: int) -> dict[str, Any]:
+    """What is shown of one network, on a page of its own or in a grid."""
+    report = network.report
+    return {
         "verdict": outline.verdict_line(report),
+        "in_short": plain_verdict(report),
         "verdict_icon": ICONS[outline.verdict_state(report)],
         "cards": [card(reading) for reading in report.readings],
         "panels": panels(report),
@@ -156,6 +142,10 @@ def _page(report: DiagnosticReport, notes_length: int, most_rows: int) -> dict[s
             ("Not measured", outline.not_measured(report)),
             ("Thresholds", outline.thresholds(report)),
             ("Provenance", outline.provenance(report)),
+            *((heading, outline.capped(_safe(rows), _MOST_FACTS)) for heading, rows in network.about),
         ],
-        "copies": [("Markdown", markdown.render(report)), ("LaTeX", latex.render(report))],
     }
+
+
+def _safe(rows: outline.Facts) -> outline.Facts:
+    return [(middle_out(label, NAME_LENGTH), shortened(words, NOTE_LENGTH)) for label, words in rows]

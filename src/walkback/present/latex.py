@@ -45,7 +45,32 @@ def tabular(headings: Sequence[str], rows: Iterable[Sequence[str]], aligned: str
     return "\n".join([*lines, r"\end{tabular}"])
 
 
-def _floated(caption: str, label: str, content: str, below: Sequence[str] = ()) -> str:
+def document(tables: str) -> str:
+    """The tables as a file that compiles by itself and, input into a paper that loads booktabs, is its tables alone.
+
+    Inside a document `\\@nodocument` is `\\relax`, which is how the file knows where it is.
+    """
+    return f"{_OPENING}{tables}{_CLOSING}"
+
+
+_OPENING = r"""% Compiles as it is; or \input it into a paper that loads booktabs.
+\makeatletter
+\ifx\@nodocument\relax
+  \let\walkbackend\relax
+\else
+  \documentclass{article}
+  \usepackage{booktabs}
+  \usepackage[margin=2cm]{geometry}
+  \def\walkbackend{\end{document}}
+  \begin{document}
+\fi
+\makeatother
+"""
+_CLOSING = "\\walkbackend\n"
+
+
+def floated(caption: str, label: str, content: str, below: Sequence[str] = ()) -> str:
+    """A table with its caption, and notes under it."""
     lines = [r"\begin{table}[htbp]", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"]
     lines += [rf"\caption{{{caption}}}", rf"\label{{{label}}}", content]
     if below:
@@ -65,7 +90,7 @@ def _diagnostics(report: DiagnosticReport) -> str:
     # A tabular without rows does not compile, and a report that was never judged has none.
     rows = rows or [["not judged", "", "", "", ""]]
     caption = f"{escape(outline.title(report))}: {escape(outline.verdict_line(report))}."
-    return _floated(caption, _label(report, "verdict"), tabular(headings, rows, "lrrll"), list(_notes(report)))
+    return floated(caption, _label(report, "verdict"), tabular(headings, rows, "lrrll"), list(_notes(report)))
 
 
 def _reading_row(reading: Reading) -> Sequence[str]:
@@ -125,4 +150,4 @@ def _site_table(table: SiteTable, columns: Sequence[Column], caption: str, label
         rows.append([str(site), *name, *map(escape, cells(part, site))])
     headings = ["site", *["name"] * named, *(_HEADINGS[c.key] for c in columns)]
     below = [escape(part.left_out) + "."] if part.left_out else []
-    return _floated(caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below)
+    return floated(caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below)

@@ -95,11 +95,11 @@ def evidence(report: DiagnosticReport) -> Facts:
     ]
 
 
-def capped(rows: Iterable[tuple[str, str]]) -> Facts:
+def capped(rows: Iterable[tuple[str, str]], most: int = _MOST_ROWS) -> Facts:
     """The first rows, and how many more there are."""
     listed = list(rows)
-    more = len(listed) - _MOST_ROWS
-    return listed if more <= 0 else [*listed[:_MOST_ROWS], (ELLIPSIS, f"{more:,} more in the record")]
+    more = len(listed) - most
+    return listed if more <= 0 else [*listed[:most], (ELLIPSIS, f"{more:,} more in the record")]
 
 
 def _accuracy(report: Measurements) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ class Traced:
 
     def series(self, figure_name: str) -> list[float | None]:
         """One figure at every moment: `stream`, `gradient`, `growth`, `stability` or `accuracy`."""
-        return [_FIGURES[figure_name](moment.report) for moment in self.moments]
+        return [FIGURES[figure_name](moment.report) for moment in self.moments]
 
 
 def _last(values: Sequence[float] | None) -> float | None:
@@ -50,13 +50,15 @@ def _known_last(report: DiagnosticReport, letter: str) -> float | None:
     return value if isinstance(value, float) else None
 
 
-_FIGURES: dict[str, Callable[[DiagnosticReport], float | None]] = {
+FIGURES: dict[str, Callable[[DiagnosticReport], float | None]] = {
     "stream": lambda r: _last(r.residual_norms) or _known_last(r, "h"),
     "gradient": lambda r: _last(r.bp_grad_norms) or _known_last(r, "g"),
     "growth": lambda r: r.max_per_block_growth,
     "stability": lambda r: r.cross_batch_stability,
     "accuracy": lambda r: r.headline_acc,
+    "alignment": lambda r: r.alignment.deep if r.alignment else None,
 }
+"""Figures that a course is drawn by; `alignment` is deep Γ."""
 
 
 def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:

@@ -58,7 +58,11 @@ class Monitor:
         every: measure at every so many training steps.
         budget: where `every` is not given, the share of the training time that measuring may take.
         credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
-        blocks, loss, tokens, thresholds, frozen_baseline_acc: as for `diagnose`.
+        blocks: as for `diagnose`; so are the next four.
+        loss: per sample.
+        tokens: how a site of tokens becomes one vector.
+        thresholds: where each diagnostic fires.
+        frozen_baseline_acc: for (d).
         max_batches: how many batches a measurement uses.
         logs: functions of (line, decision) that are told of every measurement.
         live: show each measurement in one line on stderr.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from walkback.present.over_epochs import COLOURS, MARKERS
+from walkback.present.figures.style import COLOURS, MARKERS
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from walkback.present.figures.style import COLOURS, MARKERS
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette: told apart by readers with any kind of colour vision."""
-MARKERS = "os^Dv*"
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,3 @@ def _panel(
 
 def _plottable(values: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else value for value in values]
-
-
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write the figure; the ending of the name says in which format."""
-    target = Path(path)
-    figure.savefig(target, dpi=160)
-    return target

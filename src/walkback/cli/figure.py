@@ -1,0 +1,41 @@
+"""`walkback figure NAME`: figures for papers, from what is on record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walkback.cli.audit import ResultsOption
+from walkback.cli.train import RunsOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("figure", epilog="Exit status: 0 drawn; 2 an error.")(figure)
+
+
+def figure(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="audit, temporal, penalty, sensitivity or sites.")],
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET…]",
+            help="What to draw, as `walkback report` takes it (sensitivity: the study's JSON; temporal: columns). "
+            "Default: what is on record.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="A .png, .svg or .pdf. Default: NAME.png.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+    runs: RunsOption = None,
+) -> int:
+    """Draw a figure from records; a panel whose runs are not on record says which command makes them."""
+    from walkback.experiments.figured import figure_named
+    from walkback.present.figures.style import save, writable
+
+    target = writable(out or Path(f"{name}.png"))
+    typer.echo(f"written: {save(figure_named(name, targets or [], results, runs), target)}")
+    return 0

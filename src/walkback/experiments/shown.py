@@ -1,0 +1,211 @@
+"""Runs, reports, traces, audits and logs as networks to show: what `walkback report` and `walkback figure` draw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from walkback.errors import InputError, RecordError
+from walkback.experiments.baselines import joined_report
+from walkback.experiments.options import SECTIONS
+from walkback.experiments.store import RunStore, StoredRun
+from walkback.experiments.studies.audited import load_audit
+from walkback.present.network import Network, by_method
+from walkback.present.outline import Facts
+from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.schema import read_json
+from walkback.watch.replay import replay
+from walkback.watch.summary import Moment, moments_of
+from walkback.watch.trace import TraceLine, is_trace, read_trace, trace_in
+
+
+def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
+    """Every network behind the targets, the seeds of a method together; none at all is refused.
+
+    A run that is another's frozen baseline is shown as that, and has no row of its own.
+    """
+    found = [network for target in targets for network in _networks(target, store)]
+    if not found:
+        raise InputError("there is no network to show. Give reports, audits, traces or runs.")
+    baselines = {network.baseline_id for network in found} - {""}
+    own = [network for network in found if network.run_id not in baselines]
+    return [network for group in by_method(_told_apart(own)).values() for network in group]
+
+
+def _networks(target: str, store: RunStore) -> Iterator[Network]:
+    path = Path(target)
+    if not path.exists():
+        yield _stored(_found(target, store), store)
+    elif path.is_dir() and (path / "config.json").is_file():
+        yield _stored(StoredRun(path.resolve()), RunStore(path.resolve().parent, store.archive))
+    else:
+        yield from _in_file(path, store)
+
+
+def _found(target: str, store: RunStore) -> StoredRun:
+    from walkback.errors import RunError
+
+    if "/" in target or "." in target:
+        raise InputError(f"cannot read {target}: there is no such file. Give a report, an audit, a trace or a run id.")
+    try:
+        return store.find(target)
+    except RunError as error:
+        raise InputError(f"{target!r} is no file, and as a run id: {error}") from None
+
+
+def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
+    data = _json_or_none(trace_in(path))
+    if isinstance(data, dict) and "result_version" in data:
+        yield _from_result(data, _beside(path, data), str(path))
+    elif isinstance(data, dict) and "audit_version" in data:
+        yield from _audited(path)
+    elif isinstance(data, dict) and "readings" in data and "schema_version" in data:
+        yield Network(DiagnosticReport.from_dict(data, str(path)))
+    elif isinstance(data, list) and data and all(isinstance(e, dict) and "readings" in e for e in data):
+        yield from (_replayed(entry, str(path)) for entry in data)
+    elif data is None and _first_is_trace(trace_in(path)):
+        yield _from_trace(trace_in(path))
+    else:
+        yield from _recorded(path)
+
+
+def _json_or_none(path: Path) -> Any:
+    """The file as one JSON value, or None for a log or a trace, which are none."""
+    if path.is_dir():
+        return None
+    try:
+        return read_json(path)
+    except RecordError:
+        if not path.is_file() or path.suffix == ".json":
+            raise
+        return None
+
+
+def _first_is_trace(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return is_trace(json.loads(file.readline()))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _recorded(path: Path) -> Iterator[Network]:
+    """Records of other programs; their reports carry the seed that may stand in the name alone."""
+    if path.suffix == ".json":
+        return (Network(report) for report in load_audit(path).reports)
+    try:
+        return (Network(entry.report) for entry in replay(path))
+    except InputError as error:
+        if "--map" not in str(error):
+            raise
+        # Columns are named to replay, whose JSON is a target like any other.
+        raise InputError(f"{error} Name them to: walkback replay {path} --map … --json OUT.json; show that.") from None
+
+
+def _replayed(entry: dict[str, Any], source: str) -> Network:
+    """One entry of what `walkback replay --json` wrote."""
+    beside = ("name", "source", "recorded_verdict", "course")
+    return Network(DiagnosticReport.from_dict({k: v for k, v in entry.items() if k not in beside}, source))
+
+
+def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of the matched baseline, if it lies in the same folder."""
+    baseline = result.get("baseline")
+    other = path.parent / f"{baseline['id']}.json" if baseline else None
+    return read_json(other) if other is not None and other.is_file() else None
+
+
+def _stored(run: StoredRun, store: RunStore) -> Network:
+    if not run.finished:
+        return _from_trace(run.trace_file)
+    result = run.result()
+    baseline = store.at(result["baseline"]["id"]) if result["baseline"] else None
+    return _from_result(result, baseline.result() if baseline and baseline.finished else None, run.run_id)
+
+
+def _audited(path: Path) -> Iterator[Network]:
+    audit = load_audit(path)
+    rows = {(row["label"], row["seed"]): row for row in audit.rows}
+    folder = path.parent / "runs"
+    for report in audit.reports:
+        row = rows.get((report.method_name, report.seed))
+        run = folder / f"{row['id']}.json" if row else None
+        if run is None or not run.is_file():
+            yield Network(report)
+            continue
+        result = read_json(run)
+        shown = _from_result(result, _beside(run, result), str(run))
+        yield replace(shown, report=report)
+
+
+def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, source: str) -> Network:
+    try:
+        report = joined_report(result, baseline)
+        label = _words(result["name"], result["config"]["seed"])
+        frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
+        moments = _moments(result["trace"], frozen)
+        about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result))]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RecordError(f"{source} is not the result of a run: {type(error).__name__} {error}.") from None
+    frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
+    named = report.model_copy(update={"method_name": label})
+    ids = result["id"], result["baseline"]["id"] if result["baseline"] else ""
+    return Network(named, moments, frozen_at if frozen else (), about, *ids)
+
+
+def _moments(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> list[Moment]:
+    lines = []
+    for number, entry in enumerate(trace):
+        baseline = {"frozen_baseline_acc": frozen[number]} if number < len(frozen) else {}
+        lines.append(TraceLine.model_validate({**entry, **baseline}))
+    return moments_of(lines)
+
+
+def _from_trace(path: Path) -> Network:
+    moments = moments_of(read_trace(path))
+    if not moments:
+        raise RecordError(f"{path} holds no measurements yet.")
+    (entry,) = replay(path)
+    return Network(entry.report, moments)
+
+
+def _configuration(config: Mapping[str, Any]) -> Facts:
+    rows = {name: value for name, value in config.items() if name not in SECTIONS}
+    for section, prefix in SECTIONS.items():
+        rows |= {f"{prefix}.{name}": value for name, value in config[section].items()}
+    return [(name, str(value)) for name, value in rows.items()]
+
+
+def _made_by(result: Mapping[str, Any]) -> Facts:
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    rows = [("command", result["command"]), ("run", result["id"]), ("versions", versions)]
+    return [*rows, ("commit", str(result["commit"])), ("date", str(result["date"]))]
+
+
+def _words(name: str, seed: int) -> str:
+    return name.replace(f"-s{seed}-", "-")
+
+
+def _told_apart(networks: Sequence[Network]) -> list[Network]:
+    """Runs named by what they do not share: `resmlp-cifar10-bp-30ep` beside another is `bp`.
+
+    Words that all names share at their beginning and end go; a name never goes whole.
+    """
+    names = [network.report.method_name.split("-") for network in networks]
+    if any(not network.about or len(name) < 3 for network, name in zip(networks, names, strict=True)):
+        return list(networks)
+    short = ["-".join(_unshared(name, names)) for name in names]
+    return [
+        replace(network, report=network.report.model_copy(update={"method_name": name}))
+        for network, name in zip(networks, short, strict=True)
+    ]
+
+
+def _unshared(name: Sequence[str], names: Sequence[Sequence[str]]) -> Sequence[str]:
+    # Architecture and data lead, the epochs end; the method, third, always stays.
+    head = 2 if len({tuple(other[:2]) for other in names}) == 1 else 0
+    tail = len(name) - 1 if len({other[-1] for other in names}) == 1 else len(name)
+    return name[head:tail]

@@ -1,0 +1,134 @@
+"""An audit in four panels, one per diagnostic: every seed of every method against the threshold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from walkback.present.figures.style import (
+    DARK,
+    FIRE,
+    PRINT,
+    colours_of,
+    drawable,
+    new_figure,
+    pretty,
+    say,
+    threshold,
+    tidy,
+)
+from walkback.present.network import Network, by_method
+from walkback.present.numbers import round_number, with_unit
+from walkback.protocol.records import Reading, State
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TITLES = {
+    "a": "(a) largest growth of one block",
+    "b": "(b) median ‖g‖ at the deepest site",
+    "c": "(c) cosine of group-mean gradients",
+    "d": "(d) accuracy over frozen blocks, pp",
+}
+_SPREAD = 0.24
+
+
+def draw(networks: Sequence[Network]) -> Figure:
+    """Methods along the axis, a mark for each seed with its interval; open circles pass, filled squares fire."""
+    figure = new_figure(7.0, 5.2)
+    panels = figure.subplots(2, 2)
+    for axes, letter in zip(panels.flat, "abcd", strict=True):
+        _panel(axes, letter, networks)
+    intervals = any(r.interval is not None for network in networks for r in network.report.readings)
+    _legend(figure, panels[0, 0], intervals)
+    return figure
+
+
+def _legend(figure: Figure, axes: Axes, intervals: bool) -> None:
+    marks = [
+        axes.plot([], [], "o", markerfacecolor="white", markeredgecolor=DARK, label="passes", markersize=5.5)[0],
+        axes.plot([], [], "s", color=DARK, label="fires", markersize=5.5)[0],
+        axes.plot([], [], "--", color=FIRE, label="threshold; hatched: fires", linewidth=1)[0],
+    ]
+    marks += axes.plot([], [], "-", color=DARK, label="95 % interval", linewidth=1) if intervals else []
+    figure.legend(handles=marks, loc="outside lower center", ncols=4, frameon=False, fontsize=PRINT)
+
+
+def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
+    methods = by_method(networks)
+    read = {i: _reading(network, letter) for i, network in enumerate(networks)}
+    known = [r for r in read.values() if r is not None and drawable(r.figure)]
+    tidy(axes, _TITLES[letter])
+    if not known:
+        say(axes, f"({letter}) was not measured on these networks")
+        return
+    if letter in "ab" and all(r.figure is not None and r.figure > 0 for r in known):
+        axes.set_yscale("log")
+    colours = colours_of(networks)
+    for place, (method, members) in enumerate(methods.items()):
+        _method(axes, letter, place, members, colours[method][0])
+    _room(axes, known)
+    rule = known[0]
+    if rule.threshold is not None and rule.comparison is not None:
+        words = f"fires {rule.comparison} {with_unit(round_number(rule.threshold), rule.unit)}"
+        threshold(axes, rule.threshold, rule.comparison, words)
+    axes.set_xlim(-0.6, len(methods) - 0.4)
+    axes.set_xticks(range(len(methods)), [_wrapped(method) for method in methods], fontsize=PRINT - 1)
+    axes.tick_params(axis="x", length=0)
+    if len(methods) > 7:
+        axes.tick_params(axis="x", rotation=60)
+
+
+def _wrapped(method: str) -> str:
+    return pretty(method).replace(", ", ",\n").replace(" ", "\n", 1)
+
+
+def _reading(network: Network, letter: str) -> Reading | None:
+    return next((r for r in network.report.readings if r.letter == letter), None)
+
+
+def _method(axes: Axes, letter: str, place: int, members: Sequence[Network], colour: str) -> None:
+    drawn, lost = 0, ""
+    for number, network in enumerate(members):
+        reading = _reading(network, letter)
+        if reading is None or reading.figure is None:
+            continue
+        if not drawable(reading.figure):
+            lost = "off the\nscale" if math.isfinite(reading.figure) else "not\nfinite"
+            continue
+        offset = _SPREAD * (2 * number / (len(members) - 1) - 1) if len(members) > 1 else 0.0
+        _mark(axes, place + offset, reading, colour)
+        drawn += 1
+    words = lost or ("" if drawn else "not\nmeasured")
+    if words:
+        axes.annotate(
+            words, (place, 0.5), xycoords=("data", "axes fraction"), ha="center", va="center", fontsize=PRINT - 2,
+            color=FIRE if lost else "#777777",
+        )  # fmt: skip
+
+
+def _mark(axes: Axes, x: float, reading: Reading, colour: str) -> None:
+    assert reading.figure is not None
+    interval = reading.interval
+    if interval is not None and drawable(interval.low) and drawable(interval.high):
+        axes.plot([x, x], [interval.low, interval.high], color=colour, linewidth=1, zorder=2)
+    fires = reading.state is State.FIRE
+    axes.plot(
+        x, reading.figure, "s" if fires else "o", color=colour, markerfacecolor=colour if fires else "white",
+        markersize=5.5, markeredgewidth=1.3, zorder=3,
+    )  # fmt: skip
+
+
+def _room(axes: Axes, known: Sequence[Reading]) -> None:
+    """So much of the axis that the threshold and both its sides are seen."""
+    low, high = axes.get_ylim()
+    limit = known[0].threshold
+    if limit is None:
+        return
+    if axes.get_yscale() == "log":
+        axes.set_ylim(min(low / 2, limit / 8), max(high * 2, limit * 8))
+    else:
+        room = 0.15 * max(high - low, abs(limit))
+        axes.set_ylim(min(low, limit - room), max(high, limit + room))

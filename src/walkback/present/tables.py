@@ -1,0 +1,168 @@
+"""Several networks as one table: Markdown, LaTeX and CSV, with the same figures in all."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from walkback.present import markdown, outline
+from walkback.present.comparison import COLUMNS, row, short_verdict
+from walkback.present.latex import document, floated, tabular
+from walkback.present.network import Network
+from walkback.present.numbers import ABSENT
+from walkback.present.plain import middle_out, one_line, shortened
+from walkback.present.seeds import headline, sentences, summaries
+from walkback.present.tex_escape import escape
+from walkback.protocol.records import DiagnosticReport, Reading
+
+if TYPE_CHECKING:
+    from walkback.protocol.seeds import SeedSummary
+
+_TEX_HEADINGS = {
+    "acc %": r"acc \%", "‖h_L‖": r"$\|h_L\|$", "growth": "growth", "‖g_L‖": r"$\|g_L\|$", "(c)": "(c)",
+    "ρ": r"$\rho$", "margin": "margin",
+}  # fmt: skip
+_MOST_ROWS_ON_A_PAGE = 40
+
+
+def as_markdown(networks: Sequence[Network]) -> str:
+    """One network in full; several as a table, with what the seeds of each method agree on."""
+    if len(networks) == 1:
+        return markdown.render(networks[0].report)
+    kept = _kept(networks)
+    headings = ["method", "seed", *(COLUMNS[i][0] for i in kept), "verdict"]
+    rows = [[n.method, _seed(n), *(row(n.report)[i] for i in kept), short_verdict(n.report)] for n in networks]
+    parts = [
+        f"## walkback: {len(networks)} networks",
+        markdown.table(headings, rows, "lr" + "r" * len(kept) + "l"),
+        markdown.escape(legend(networks)),
+        *(_agreement(summary) for summary in summaries([n.report for n in networks])),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _agreement(summary: SeedSummary) -> str:
+    lines = [f"- {markdown.escape(sentence)}" for sentence in sentences(summary)]
+    return "\n".join([f"**{markdown.escape(headline(summary))}**", "", *lines])
+
+
+def as_latex(networks: Sequence[Network]) -> str:
+    """Booktabs tables that compile by themselves and can be input into a paper."""
+    return document(latex_tables(networks))
+
+
+def latex_tables(networks: Sequence[Network]) -> str:
+    """The tables alone; a long one goes on in further tables, so that each fits its page."""
+    if len(networks) == 1:
+        return networks[0].report.to_latex()
+    parts = [networks[i : i + _MOST_ROWS_ON_A_PAGE] for i in range(0, len(networks), _MOST_ROWS_ON_A_PAGE)]
+    kept = _kept(networks)
+    made = [_latex_part(part, kept, number, networks) for number, part in enumerate(parts)]
+    return "% requires \\usepackage{booktabs}\n" + "\n\n".join(made) + "\n"
+
+
+def _latex_part(part: Sequence[Network], kept: Sequence[int], number: int, networks: Sequence[Network]) -> str:
+    headings = ["method", "seed", *(_TEX_HEADINGS[COLUMNS[i][0]] for i in kept), "verdict"]
+    rows = [
+        [escape(middle_out(n.method, 28)), _seed(n), *(escape(row(n.report)[i]) for i in kept), _tex_verdict(n.report)]
+        for n in part
+    ]
+    again = f" (continued, {number + 1})" if number else ""
+    caption = f"walkback on {len(networks)} networks{again}."
+    label = f"tab:walkback-grid{f'-{number + 1}' if number else ''}"
+    below = [escape(legend(networks))] if len(networks) <= (number + 1) * _MOST_ROWS_ON_A_PAGE else []
+    return floated(caption, label, tabular(headings, rows, "lr" + "r" * len(kept) + "l"), below)
+
+
+def _tex_verdict(report: DiagnosticReport) -> str:
+    return escape(short_verdict(report)).replace("walk-back", r"\textbf{walk-back}")
+
+
+def legend(networks: Sequence[Network]) -> str:
+    """What the columns and letters are, and the thresholds where they are the same for all."""
+    names = {r.letter: r.name for n in networks for r in n.report.readings}
+    letters = ", ".join(f"({letter}) {one_line(name)}" for letter, name in names.items())
+    text = f"Letters after a walk-back are the diagnostics that fired: {letters}. Margin in percentage points."
+    if any(not n.report.complete for n in networks):
+        text += " What follows “no” was not measured, which is no pass."
+    limits = {tuple(outline.thresholds(n.report)) for n in networks}
+    if len(limits) == 1:
+        text += " Fires when: " + "; ".join(f"{label} {rule}" for label, rule in limits.pop()) + "."
+    return text
+
+
+def as_csv(networks: Sequence[Network]) -> str:
+    """One row per network with every digit of the record; what was not measured is empty.
+
+    After the verdict: each diagnostic's figure, interval, state and fragility; then ‖h‖, ‖g‖ and Γ at each site.
+    """
+    rows = [dict(_fields(network)) for network in networks]
+    headings = list(dict.fromkeys(name for entry in rows for name in entry))
+    file = io.StringIO()
+    writer = csv.DictWriter(file, sorted(headings, key=_place), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def _place(heading: str) -> int:
+    """Sites stand after everything else, and by number within their kind."""
+    kind, _, site = heading.rpartition("_")
+    return 10_000 * (1 + ("h", "g", "gamma").index(kind)) + int(site) if kind in ("h", "g", "gamma") else 0
+
+
+def _fields(network: Network) -> Iterator[tuple[str, str]]:
+    report = network.report
+    yield "method", _cell(report.method_name)
+    yield "seed", "" if report.seed is None else str(report.seed)
+    yield "verdict", report.verdict
+    yield "complete", str(report.complete).lower()
+    for name in ("headline_acc", "frozen_baseline_acc", "error_size"):
+        yield name, _number(getattr(report, name))
+    yield "drift_share", _number(_share(report))
+    yield "deep_alignment", _number(report.alignment.deep if report.alignment else None)
+    for reading in report.readings:
+        yield from _reading_fields(reading)
+    for name, values in (("h", report.residual_norms), ("g", report.bp_grad_norms), ("gamma", _gamma(report))):
+        yield from ((f"{name}_{site}", _number(value)) for site, value in enumerate(values or ()))
+
+
+def _reading_fields(reading: Reading) -> Iterator[tuple[str, str]]:
+    letter = _cell(reading.letter)
+    yield f"{letter}_figure", _number(reading.figure)
+    yield f"{letter}_low", _number(reading.interval.low if reading.interval else None)
+    yield f"{letter}_high", _number(reading.interval.high if reading.interval else None)
+    yield f"{letter}_threshold", _number(reading.threshold)
+    yield f"{letter}_state", reading.state.value
+    yield f"{letter}_fragile", str(reading.fragile).lower()
+
+
+def _gamma(report: DiagnosticReport) -> Sequence[float] | None:
+    return report.alignment.sites if report.alignment else None
+
+
+def _share(report: DiagnosticReport) -> float | None:
+    shares, site = report.drift_shares, report.stability_layer
+    return None if shares is None or site is None else shares[site]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+def _cell(text: str) -> str:
+    """Words of others: a spreadsheet takes what begins like this for a formula."""
+    words = shortened(text, 200)
+    return f"'{words}" if words[:1] in ("=", "+", "-", "@") else words
+
+
+def _seed(network: Network) -> str:
+    return ABSENT if network.report.seed is None else str(network.report.seed)
+
+
+def _kept(networks: Sequence[Network]) -> list[int]:
+    """The columns that some network fills."""
+    rows = [row(network.report) for network in networks]
+    return [i for i in range(len(COLUMNS)) if any(cells[i] != ABSENT for cells in rows)]
