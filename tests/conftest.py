@@ -15,8 +15,10 @@ def _seeded():
     torch.manual_seed(0)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter):
-    """Say at the end, where it is read, that nobody opened the pages."""
+    """Say at the very end, where it is read, that nobody opened the pages."""
+    yield
     skipped = [report for report in terminalreporter.stats.get("skipped", ()) if "no chromium" in str(report.longrepr)]
     if skipped:
         terminalreporter.write_line(
