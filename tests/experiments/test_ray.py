@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_remote_store import s3  # noqa: F401 - a fixture
 from tiny_runs import tiny
 
 from walkback.cli.grid_training import executor_from

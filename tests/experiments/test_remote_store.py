@@ -9,7 +9,6 @@ import threading
 import time
 
 import pytest
-from moto.server import ThreadedMotoServer
 from tiny_runs import InterruptAfter, lines_of, tiny, without_times
 
 from walkback.cli.main import app
@@ -20,28 +19,6 @@ from walkback.experiments.objects import Objects
 from walkback.experiments.remote_store import RemoteRunStore
 from walkback.experiments.store import RunState, RunStore, open_store
 from walkback.experiments.train import train_or_resume
-
-
-@pytest.fixture(scope="module")
-def s3():
-    """A real S3 server on loopback."""
-    import s3fs
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    settings = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        s3fs.S3FileSystem(skip_instance_cache=True).mkdir("bucket")
-        yield "s3://bucket"
-    server.stop()
 
 
 @pytest.fixture(params=["memory", "s3"])

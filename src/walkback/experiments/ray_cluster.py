@@ -159,7 +159,7 @@ class Session:
 
     def carry_out(self, runs: Sequence[RunConfig]) -> None:
         """Hand out, hear, hand out again; whatever ends this ends the tasks."""
-        self.mailbox = self.ray.remote(num_cpus=0)(Mailbox).remote()
+        self.mailbox = self.ray.remote(num_cpus=0, scheduling_strategy=_here(self.ray))(Mailbox).remote()
         # Nothing of ours is sent twice behind our back: who may go on with a run is decided here.
         self.task = self.ray.remote(max_retries=0, **self.needs)(train_on_node)
         try:
@@ -219,6 +219,13 @@ class Session:
                 self.ray.cancel(task, force=True)
         with suppress(Exception):
             self.ray.kill(self.mailbox)
+
+
+def _here(ray: Any) -> Any:
+    """The node of this process: it is there as long as the grid is, whichever other node dies."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
 
 
 def _last_line(error: Exception) -> str:

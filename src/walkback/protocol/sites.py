@@ -56,6 +56,10 @@ class Chain:
     """The forward pass writes to its input, and must be given a copy."""
     values_per_sample: int = 1
     """How many numbers one sample has at all sites together."""
+    numbers: tuple[int, ...] | None = None
+    """Which of the network's sites the taps are; None where they are all of them."""
+    last: int = 0
+    """The number of the network's last site, where the taps are not all."""
 
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
