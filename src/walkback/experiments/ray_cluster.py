@@ -159,7 +159,9 @@ class Session:
 
     def carry_out(self, runs: Sequence[RunConfig]) -> None:
         """Hand out, hear, hand out again; whatever ends this ends the tasks."""
-        self.mailbox = self.ray.remote(num_cpus=0, scheduling_strategy=_here(self.ray))(Mailbox).remote()
+        # Should its node die all the same, a new one takes over: a letter may be lost, a run is not.
+        lasting = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": _here(self.ray)}
+        self.mailbox = self.ray.remote(num_cpus=0, **lasting)(Mailbox).remote()
         # Nothing of ours is sent twice behind our back: who may go on with a run is decided here.
         self.task = self.ray.remote(max_retries=0, **self.needs)(train_on_node)
         try:
@@ -197,6 +199,8 @@ class Session:
     def _ended(self, task: Any) -> None:
         """A task has ended: its run is finished or failed, or is handed out again."""
         run_id = self.tasks.pop(task)
+        # Its letters were in the box before it ended.
+        self._read(self.ray.get(self.mailbox.drain.remote()))
         try:
             ended = self.ray.get(task)
         except self.ray.exceptions.RayTaskError as error:
@@ -209,8 +213,6 @@ class Session:
                 self._hand_out(run_id)
                 return
             ended = Ended(run_id, f"its worker or node died {RETRIES + 1} times in a row: {_last_line(error)}")
-        # Its letters were in the box before it ended.
-        self._read(self.ray.get(self.mailbox.drain.remote()))
         self.tell(ended)
 
     def _cancel(self) -> None:
