@@ -179,8 +179,10 @@ def _end_with_parent() -> None:
 
 def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: float = PATIENCE_SECONDS) -> Ended:
     """Train one run; whatever goes wrong with it is the run's error and nobody else's."""
+    from walkback.experiments.assembly import keep_dataset
     from walkback.experiments.train import train_or_resume
 
+    keep_dataset()
     config = RunConfig.from_dict(settings)
     try:
         _wait_until_free(store.run(config), patience)
