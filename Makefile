@@ -23,7 +23,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev
-	for name in diagnose train monitor; do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python benchmarks/bench.py
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
