@@ -110,6 +110,7 @@ def of_grid(found: dict[str, Any]) -> list[Row]:
             found["overhead_of_scheduling"],
             found["overhead_limit"],
         ),
+        Row("grid with one process, all its CPU time", "a loop over the runs", found["whole_grid_over_loop"]),
         Row("grid with two processes, wall time", "with one", found["two_workers_over_one_wall"]),
     ]
     ray = {name: row for name, row in found["rows"].items() if name.startswith("ray")}
@@ -117,7 +118,11 @@ def of_grid(found: dict[str, Any]) -> list[Row]:
         same = "same results" if row["same_results"] and row["finished"] == row["runs"] else "OTHER RESULTS"
         against = "Ray with one node" + f"; {same}"
         rows.append(
-            Row(f"Ray with {name[3:]} nodes, wall time", against, row["wall_seconds"] / ray["ray1"]["wall_seconds"])
+            Row(
+                f"Ray with {name[3:]} node{'s' * (name != 'ray1')}, wall time",
+                against,
+                row["wall_seconds"] / ray["ray1"]["wall_seconds"],
+            )
         )
     return rows
 
