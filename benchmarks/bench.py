@@ -102,17 +102,13 @@ def of_step(found: dict[str, Any]) -> list[Row]:
 
 
 def of_grid(found: dict[str, Any]) -> list[Row]:
-    runs = found["rows"]["loop"]["runs"]
-    rows = [
-        Row(
-            f"scheduling of {runs} tiny runs",
-            "the runs' own CPU time",
-            found["overhead_of_scheduling"],
-            found["overhead_limit"],
-        ),
-        Row("grid with one process, all its CPU time", "a loop over the runs", found["whole_grid_over_loop"]),
-        Row("grid with two processes, wall time", "with one", found["two_workers_over_one_wall"]),
-    ]
+    own = found["rows"]["loop"]
+    whole = found["rows"]["workers1"]["cpu_seconds"] / own["cpu_seconds"]
+    rows = [Row(f"grid of {own['runs']} tiny runs with one process, CPU time", "a loop over the runs", whole, 1.05)]
+    if "scheduling_cpu_seconds" in found["rows"]["workers2"]:
+        share = found["overhead_of_scheduling"]
+        rows.append(Row("CPU time of the process that schedules them", "the runs' own", share, found["overhead_limit"]))
+    rows.append(Row("grid with two processes, wall time", "with one", found["two_workers_over_one_wall"]))
     ray = {name: row for name, row in found["rows"].items() if name.startswith("ray")}
     for name, row in ray.items():
         same = "same results" if row["same_results"] and row["finished"] == row["runs"] else "OTHER RESULTS"
