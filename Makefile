@@ -27,7 +27,7 @@ docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(VENV)/.dev
-	for name in diagnose train monitor; do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python benchmarks/bench.py
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)

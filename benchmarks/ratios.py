@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import platform
 import random
 import statistics
@@ -14,6 +15,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 RESULTS = Path(__file__).parent.parent / "results"
+
+
+def load() -> dict[str, float]:
+    """How busy the machine was beside the benchmark: the load of the last minute, over its cores."""
+    return {"load_average": round(os.getloadavg()[0], 2), "cores": os.cpu_count() or 1}
 
 
 def interleaved(variants: Mapping[str, Callable[[], object]], rounds: int, seed: int = 0) -> dict[str, list[float]]:

@@ -1,6 +1,6 @@
 """`python -m walkback` is the command line."""
 
-from walkback.cli.main import run
+from walkback.cli.entry import run
 
 if __name__ == "__main__":
     run()

@@ -140,7 +140,7 @@ def test_a_further_batch_keeps_a_mean_vector_per_site_and_group_and_a_few_number
 
     def noted(self, seen):
         add(self, seen)
-        sizes.append(kept_bytes(self._parts))
+        sizes.append(kept_bytes(self.parts))
 
     monkeypatch.setattr(Folding, "add", noted)
     inputs, targets = samples(128 * 6, seed=0)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkback.cli.grid_training import CpusOption, GpusOption, RayOption, WorkersOption, executor_from
 from walkback.cli.many_values import ManyValues
 from walkback.cli.output import output
 from walkback.cli.train import RunsOption
 
 if TYPE_CHECKING:
+    from walkback.experiments.executors import Executor
     from walkback.experiments.grid import GridConfig
     from walkback.experiments.store import RunStore
 
@@ -69,7 +71,10 @@ def audit(
     untrained: Annotated[
         bool, typer.Option("--no-train", help="Judge what is finished; what is not becomes a row that says so.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that train at once.")] = 2,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
+    cpus_per_run: CpusOption = None,
+    gpus_per_run: GpusOption = None,
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
@@ -79,21 +84,22 @@ def audit(
     and are not trained again by whoever has those.
     """
     from walkback.cli.grid_options import grids_from
-    from walkback.experiments.store import RunStore
+    from walkback.experiments.store import open_store
 
     given = {"architecture": architecture, "data": data, "methods": methods, "seeds": seeds, "epochs": epochs}
     grids = grids_from(preset, given, assignments or [], name)
-    store = RunStore(runs, results / "runs")
+    store = open_store(runs, results / "runs")
     if listed:
         from walkback.cli.grid_list import print_list
 
         print_list(grids, store)
         return 0
-    return _audited(grids, store, results, 0 if untrained else workers)
+    executor = None if untrained else executor_from(workers, ray, cpus_per_run, gpus_per_run)
+    return _audited(grids, store, results, executor)
 
 
-def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, workers: int) -> int:
-    """Train, judge, write and print; the exit status. No workers: nothing is trained."""
+def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, executor: Executor | None) -> int:
+    """Train, judge, write and print; the exit status. No executor: nothing is trained."""
     from walkback.cli.grid_list import print_audit
     from walkback.cli.grid_training import train_under_display
     from walkback.experiments.grid import unique_runs
@@ -102,7 +108,7 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, worke
 
     for name, grid in grids.items():
         refuse_to_lose_rows(audit_file(results, name), grid)
-    errors = train_under_display(unique_runs(list(grids.values())), store, workers) if workers else {}
+    errors = train_under_display(unique_runs(list(grids.values())), store, executor) if executor else {}
     made: list[dict[str, Any]] = []
     for name, grid in grids.items():
         made.append(audit_of(name, grid, store, errors))

@@ -27,15 +27,15 @@ def check_zoo(
     """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their first sketches."""
     import json
 
-    from walkback.cli.grid_training import train_under_display
-    from walkback.experiments.store import RunStore
+    from walkback.cli.grid_training import executor_from, train_under_display
+    from walkback.experiments.store import open_store
     from walkback.experiments.studies.zoo_check import RECIPES, check, page
     from walkback.protocol.schema import write_whole
     from walkback.protocol.verdict import EXIT_ERROR
 
-    store = RunStore(runs, results / "runs")
+    store = open_store(runs, results / "runs")
     configs = [config for recipe in RECIPES for config in recipe.configs()]
-    errors = {} if untrained else train_under_display(configs, store, workers)
+    errors = {} if untrained else train_under_display(configs, store, executor_from(workers))
     result = check(store)
     write_whole(folder_for(results) / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     drawn = page(result)

@@ -59,7 +59,7 @@ def report(
     from walkback.cli.output import require_folders
     from walkback.errors import InputError
     from walkback.experiments.shown import networks_in
-    from walkback.experiments.store import RunStore
+    from walkback.experiments.store import open_store
     from walkback.present.text import print_comparison, print_report
     from walkback.protocol.schema import write_whole
 
@@ -69,7 +69,7 @@ def report(
         raise InputError("--out is where a form is written: give --template too, or name the file with --html FILE.")
     if not targets:
         raise InputError("there is nothing to report on. Give a report, an audit, a run or a trace.")
-    networks = networks_in(targets, RunStore(runs))
+    networks = networks_in(targets, open_store(runs))
     forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
     wanted = {form: path for form, path in forms.items() if path is not None}
     require_folders(wanted.values())
@@ -84,7 +84,7 @@ def report(
     return 0
 
 
-def _write_template(template: str, targets: list[str], runs: Path | None, out: Path | None) -> int:
+def _write_template(template: str, targets: list[str], runs: str | None, out: Path | None) -> int:
     from walkback.cli.report_template import filled_template
     from walkback.protocol.schema import write_whole
 

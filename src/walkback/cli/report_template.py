@@ -16,7 +16,7 @@ class Target(NamedTuple):
     run: dict[str, Any] | None
 
 
-def filled_template(template: str, targets: list[str], runs: Path | None) -> str:
+def filled_template(template: str, targets: list[str], runs: str | None) -> str:
     """The form for one target, or an empty one for none."""
     from walkback.errors import InputError
 
@@ -35,9 +35,9 @@ def _filled(template: str, target: Target | None) -> str:
     return TEMPLATES[template](form_of(target.report, target.run) if target else form_of(None))
 
 
-def load_target(target: str, runs: Path | None) -> Target:
+def load_target(target: str, runs: str | None) -> Target:
     """A run by its id, or what a JSON file holds: the result of a run, or a report."""
-    from walkback.experiments.store import RunStore
+    from walkback.experiments.store import open_store
     from walkback.protocol.records import DiagnosticReport
     from walkback.protocol.schema import read_json
 
@@ -45,12 +45,12 @@ def load_target(target: str, runs: Path | None) -> Target:
     if not path.is_file():
         if path.suffix == ".json" or len(path.parts) > 1:
             read_json(path)  # says what is wrong with it
-        store = RunStore(runs)
+        store = open_store(runs)
         return _of_run(store, store.find(target).result(), f"run {target}")
     data = read_json(path)
     if isinstance(data, dict) and "result_version" in data:
         # Beside an archived result lie those of other runs, its matched baseline among them.
-        return _of_run(RunStore(runs, archive=path.parent), data, str(path))
+        return _of_run(open_store(runs, path.parent), data, str(path))
     return Target(DiagnosticReport.from_dict(data, str(path)), None)
 
 

@@ -31,10 +31,10 @@ def runs(
     """List the runs in the store: how far each is, its accuracy and its verdict."""
     import json
 
-    from walkback.experiments.store import RunStore
+    from walkback.experiments.store import open_store
     from walkback.protocol.schema import write_whole
 
-    store = RunStore(root)
+    store = open_store(root)
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
     rows = [row for row in (_row(store, run) for run in store) if _matches(row, wanted)]
     if json_file is not None:
@@ -42,7 +42,7 @@ def runs(
     elif rows:
         _print(rows)
     else:
-        typer.echo(f"no such runs in {store.root}")
+        typer.echo(f"no such runs in {store.place}")
     return 0
 
 

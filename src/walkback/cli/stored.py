@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RunError
-from walkback.experiments.store import RunStore, StoredRun
+from walkback.experiments.store import RunStore, StoredRun, open_store
 
 if TYPE_CHECKING:
     from walkback.protocol.records import DiagnosticReport
@@ -20,7 +20,7 @@ def is_stored(target: str) -> bool:
 
 def diagnose_stored(
     target: str,
-    runs: Path | None,
+    runs: str | None,
     thresholds: DiagnosticThresholds | None,
     require_all: bool,
     measuring: dict[str, Any],
@@ -35,9 +35,13 @@ def diagnose_stored(
     path = Path(target)
     if path.is_file():
         # A checkpoint in its place lies in runs/<id>/checkpoints, and its baseline in the same store.
-        return _measured(path, RunStore(runs or _store_around(path)), thresholds, require_all, measuring)
-    stored = _run_at(path) if path.is_dir() else _find(target, RunStore(runs))
-    store = RunStore(runs or stored.folder.parent)
+        return _measured(path, open_store(runs or _store_around(path)), thresholds, require_all, measuring)
+    if path.is_dir():
+        stored = _run_at(path)
+        store = open_store(runs or stored.folder.parent)
+    else:
+        store = open_store(runs)
+        stored = _find(target, store)
     if stored.finished and not measuring:
         return finished_report(store, stored, thresholds, require_all=require_all)
     return _measured(_newest_file(stored), store, thresholds, require_all, measuring)
@@ -89,6 +93,7 @@ def _find(target: str, store: RunStore) -> StoredRun:
 def _newest_file(stored: StoredRun) -> Path:
     from walkback.experiments.checkpoint import newest
 
+    stored.fetch()
     found = newest(stored.checkpoints)
     if found is None:
         raise RunError(f"run {stored.run_id} has no checkpoint. Train it: {stored.settings['command']}")

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
 
 RunsOption = Annotated[
-    Path | None, typer.Option("--runs", metavar="DIR", help="The folder of runs. Default: $WALKBACK_RUNS, or runs.")
+    str | None,
+    typer.Option(
+        "--runs",
+        metavar="PLACE",
+        help="The folder of runs, or an address such as s3://bucket/runs. Default: $WALKBACK_RUNS, or runs.",
+    ),
 ]
 NETWORK, TRAINING = "Network and method", "Training"
 
@@ -73,9 +78,9 @@ def train(
     given = dict(locals())
     flags = {name: value for name, value in given.items() if name not in ("assignments", "config_file", "runs")}
     from walkback.cli.settings import config_from
-    from walkback.experiments.store import RunStore
+    from walkback.experiments.store import open_store
 
-    config, store = config_from(flags, assignments or [], config_file), RunStore(runs)
+    config, store = config_from(flags, assignments or [], config_file), open_store(runs)
     _show(store, _trained(config, store))
     return 0
 

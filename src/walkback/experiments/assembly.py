@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 
@@ -29,8 +30,24 @@ class Assembly:
 
 
 def dataset_of(config: RunConfig) -> Dataset:
-    """The data set of a run, fetched if it is not here."""
-    return load_dataset(config.data, **config.data_options)
+    """The data set of a run, fetched if it is not here; in a worker, the last one that was loaded if it is the same."""
+    key = json.dumps([config.data, config.data_options], sort_keys=True)
+    if key not in _LAST:
+        loaded = load_dataset(config.data, **config.data_options)
+        if not _KEEPING:
+            return loaded
+        _LAST.clear()
+        _LAST[key] = loaded
+    return _LAST[key]
+
+
+_LAST: dict[str, Dataset] = {}
+_KEEPING: list[bool] = []
+
+
+def keep_dataset() -> None:
+    """From now on keep the last data set: a worker trains run after run of a grid, most on the same data."""
+    _KEEPING[:] = [True]
 
 
 def initial_model(config: RunConfig, data: DataSpec, seed: int) -> BlockModel:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from walkback.errors import InputError, WalkbackError
 from walkback.experiments.config import RunConfig
 from walkback.experiments.progress import EpochDone
-from walkback.experiments.store import RunState, RunStore, StoredRun
+from walkback.experiments.store import RunState, RunStore, StoredRun, open_store
 
 WORKERS = 2
 NICENESS = 10
@@ -60,6 +60,10 @@ Tell = Callable[[Event], None]
 class Executor(Protocol):
     """Somewhere to train."""
 
+    def ready(self) -> AbstractContextManager[int]:
+        """Be ready to train; how many runs are trained at once."""
+        ...
+
     def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
         """Train every run to its end; `tell` hears how it goes, of each run `Ended` last and once."""
 
@@ -71,6 +75,10 @@ class LocalProcesses:
         if workers < 1:
             raise InputError(f"{workers} workers were asked for; expected 1 or more.")
         self.workers, self.niceness = workers, niceness
+
+    def ready(self) -> AbstractContextManager[int]:
+        """This machine is."""
+        return nullcontext(self.workers)
 
     def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
         """Hand out the runs in their order; a worker that dies costs its run, and is replaced."""
@@ -95,7 +103,7 @@ class LocalProcesses:
         # Not forked: a copy of a process whose torch has threads may hang.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        places = (str(store.root.resolve()), str(store.archive.resolve()))
+        places = (store.address, str(store.archive.resolve()))
         process = context.Process(target=_work, args=(theirs, *places, self.niceness), daemon=True)
         process.start()
         theirs.close()
@@ -153,13 +161,13 @@ def _work(connection: Connection[Any, Any], root: str, archive: str, niceness: i
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.nice(niceness)
     os.environ["OMP_NUM_THREADS"] = "1"
-    store = RunStore(root, archive)
+    store = open_store(root, archive)
     while True:
         try:
             settings = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(_trained(settings, store, connection))
+        connection.send(trained(settings, store, connection.send))
 
 
 def _end_with_parent() -> None:
@@ -169,24 +177,28 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _trained(settings: dict[str, Any], store: RunStore, connection: Connection[Any, Any]) -> Ended:
+def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: float = PATIENCE_SECONDS) -> Ended:
     """Train one run; whatever goes wrong with it is the run's error and nobody else's."""
+    from walkback.experiments.assembly import keep_dataset
     from walkback.experiments.train import train_or_resume
 
+    keep_dataset()
     config = RunConfig.from_dict(settings)
     try:
-        _wait_until_free(store.run(config))
-        train_or_resume(config, store, _Reporter(config.run_id, connection))
+        _wait_until_free(store.run(config), patience)
+        train_or_resume(config, store, _Reporter(config.run_id, send))
     except WalkbackError as error:
         return Ended(config.run_id, str(error))
     except Exception as error:
         return Ended(config.run_id, f"{type(error).__name__}: {error}")
+    finally:
+        store.run(config).forget()
     return Ended(config.run_id, "")
 
 
-def _wait_until_free(stored: StoredRun) -> None:
+def _wait_until_free(stored: StoredRun, patience: float) -> None:
     """Let the workers of a grid that was killed just now come to their end."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience
     while stored.folder.is_dir() and stored.state is RunState.RUNNING and time.monotonic() < deadline:
         time.sleep(0.05)
 
@@ -194,16 +206,16 @@ def _wait_until_free(stored: StoredRun) -> None:
 class _Reporter:
     """Sends a run's progress to the process that watches."""
 
-    def __init__(self, run_id: str, connection: Connection[Any, Any]) -> None:
-        self.run_id, self.connection = run_id, connection
+    def __init__(self, run_id: str, send: Tell) -> None:
+        self.run_id, self.send = run_id, send
 
     def started(self, done: int, epochs: int) -> None:
         """Where the run is."""
-        self.connection.send(Began(self.run_id, done, epochs))
+        self.send(Began(self.run_id, done, epochs))
 
     def within(self, epoch: int, share: float) -> None:
         """Nothing: the display has a line per run, not a bar."""
 
     def epoch_done(self, event: EpochDone) -> None:
         """The epoch's figures."""
-        self.connection.send(Reached(self.run_id, event))
+        self.send(Reached(self.run_id, event))

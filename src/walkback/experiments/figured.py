@@ -10,7 +10,7 @@ from walkback.errors import InputError
 from walkback.evidence import network_claims, penalty_claims
 from walkback.evidence.reading import PRESET, RECORD
 from walkback.experiments.shown import networks_in
-from walkback.experiments.store import RunStore
+from walkback.experiments.store import RunStore, open_store
 from walkback.experiments.studies.base import load_result
 from walkback.present.figures import FIGURES
 from walkback.present.figures.temporal import Column
@@ -29,10 +29,10 @@ ARCHITECTURES = {
 WITHOUT_PENALTY = ("bp", "dfa_textbook")
 
 
-def figure_named(name: str, targets: Sequence[str], results: Path, runs: Path | None = None) -> Figure:
+def figure_named(name: str, targets: Sequence[str], results: Path, runs: str | None = None) -> Figure:
     """The figure, from the targets or, without any, from what is on record in the folder of results."""
     draw = FIGURES.load(name)
-    return _INPUTS[name](draw, targets, results, RunStore(runs, results / "runs"))
+    return _INPUTS[name](draw, targets, results, open_store(runs, results / "runs"))
 
 
 Draw = Callable[..., "Figure"]

@@ -122,6 +122,15 @@ class StoredRun:
         """Keep other processes from training this run."""
         return lock.held(self._lock_file, f"run {self.run_id}")
 
+    def fetch(self) -> None:
+        """Bring the trace and a checkpoint to where they can be read; in a folder they are there."""
+
+    def saved(self, epoch: int) -> None:
+        """An epoch has its line and its checkpoint; in a folder there is nothing left to do."""
+
+    def forget(self) -> None:
+        """This process is done with the run; a folder stays."""
+
     def trace(self) -> list[EpochRecord]:
         """The epochs so far."""
         if self.archived is not None and not self.trace_file.exists():
@@ -150,6 +159,16 @@ class RunStore:
     def __init__(self, root: str | Path | None = None, archive: str | Path | None = None) -> None:
         self.root = Path(root or os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER)
         self.archive = Path(archive) if archive is not None else self.root.parent / ARCHIVE
+
+    @property
+    def place(self) -> str:
+        """Where the runs are, as the user gave it."""
+        return str(self.root)
+
+    @property
+    def address(self) -> str:
+        """Where the runs are, in one word that `open_store` takes in any folder."""
+        return str(self.root.resolve())
 
     def run(self, config: RunConfig) -> StoredRun:
         """The place of a run, whether it is there or not."""
@@ -194,6 +213,20 @@ class RunStore:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise RunError(f"there is no run {prefix!r} in {self.root}. `walkback runs` lists what there is.")
+            raise RunError(f"there is no run {prefix!r} in {self.place}. `walkback runs` lists what there is.")
         ids = ", ".join(run.run_id for run in found)
         raise RunError(f"{prefix!r} could be any of {ids}. Give more digits.")
+
+
+def open_store(place: str | Path | None = None, archive: str | Path | None = None) -> RunStore:
+    """The store in a folder, or at an address such as s3://bucket/runs; the default is that of `RunStore`."""
+    from walkback.experiments.objects import is_address
+
+    chosen = str(place or os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER)
+    local = chosen.removeprefix("file://")
+    if local == chosen and is_address(chosen):
+        from walkback.experiments.remote_store import RemoteRunStore
+
+        return RemoteRunStore(chosen, archive)
+    # A folder has what an object store lacks: a rename that no reader sees half of, and locks.
+    return RunStore(local, archive)

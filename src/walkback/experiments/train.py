@@ -45,7 +45,8 @@ def train_or_resume(config: RunConfig, store: RunStore, progress: Progress | Non
     with random_state.kept(), one_thread():
         # Built before anything is written: a config that cannot work leaves nothing behind.
         training = Training(config, stored, progress or Silent())
-        with store.open(config).locked():
+        store.open(config)
+        with stored.locked():
             # Another process may have finished it meanwhile.
             if not stored.finished:
                 training.to_the_end()
@@ -130,6 +131,7 @@ class Training:
         trace.append(self.stored.trace_file, record)
         self.records.append(record)
         checkpoint.save(self.stored.checkpoints, self.config, epoch, self.run)
+        self.stored.saved(epoch)
 
 
 def train_epoch(

@@ -37,9 +37,17 @@ def basis(report: DiagnosticReport) -> str:
     """How many samples and sites the figures rest on, and what a site's vector is."""
     sites = next((len(v) for v in (report.residual_norms, report.bp_grad_norms, report.sites) if v), 0)
     parts = [count(report.samples, "sample")] if report.samples is not None else []
-    parts += [count(sites, "site")] if sites else []
+    parts += [_sites_in_words(report, sites)] if sites else []
     parts += [f"sites read as: {shortened(report.site_reduction, 120)}"] if report.site_reduction else []
     return "; ".join(parts)
+
+
+def _sites_in_words(report: DiagnosticReport, sites: int) -> str:
+    """How many sites, and where some were left out, which of the network's they are."""
+    if report.site_numbers is None or report.last_site is None:
+        return count(sites, "site")
+    listed = runs(list(report.site_numbers))
+    return f"{sites} of {report.last_site + 1} sites, numbered 0 to {sites - 1} here: h_l with l = {listed}"
 
 
 def verdict_line(report: DiagnosticReport) -> str:

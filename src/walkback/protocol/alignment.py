@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,6 +65,23 @@ class AlignmentMeter:
         if self._fresh:
             null = torch.stack([_site_cosines(credits_of(rule, capture), capture) for rule in self._fresh])
             self.null_sums.append(torch.stack([null.nansum(dim=2), (~null.isnan()).sum(dim=2).double()]))
+
+    def state(self) -> dict[str, Any]:
+        """What was collected so far, as another process can take it."""
+        facts = {name: getattr(self.facts, name) for name in CreditFacts.__dataclass_fields__}
+        return {
+            "cosines": self.cosines,
+            "null_sums": self.null_sums,
+            "unavailable": self.unavailable,
+            "facts": facts,
+        }
+
+    def replace(self, states: Sequence[dict[str, Any]]) -> None:
+        """Take what several processes collected, in this one's place; their null is drawn alike."""
+        self.cosines = [cosines for state in states for cosines in state["cosines"]]
+        self.null_sums = [sums for state in states for sums in state["null_sums"]]
+        self.unavailable = next((state["unavailable"] for state in states if state["unavailable"]), "")
+        self.facts = CreditFacts.of_all([CreditFacts(**state["facts"]) for state in states])
 
     def figures(self) -> Alignment:
         """Γ per site with its deep mean, aggregation orders and null."""

@@ -46,11 +46,37 @@ class Batch:
         """The first samples alone; all of them where two axes are as long as the batch and either may be it."""
         if any(x.ndim > 1 and x.shape[0] == x.shape[1] == self.size for x in self.tensors()):
             return self
-        return Batch(mapped(self.inputs, lambda x: first_samples(x, self.size, count)), self.targets[:count])
+        return self.some(0, count)
+
+    def some(self, start: int, count: int) -> Batch:
+        """Some samples alone, along whichever of the two leading axes counts them."""
+        inputs = mapped(self.inputs, lambda x: some_samples(x, self.size, start, count))
+        return Batch(inputs, self.targets[start : start + count])
 
     def to_double(self) -> Batch:
         """The same samples with floating inputs in fp64."""
         return Batch(mapped(self.inputs, lambda x: x.double() if x.is_floating_point() else x), self.targets)
+
+
+def in_pieces(batches: Iterable[Batch], most: int | None) -> Iterator[Batch]:
+    """Batches of at most that many samples: larger ones are cut. No figure depends on how samples are batched."""
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        raise BatchError(f"micro_batch is {most!r}; expected how many samples to measure at once, 1 or more.")
+    for batch in batches:
+        if most is None or batch.size <= most:
+            yield batch
+        else:
+            yield from _cut(batch, most)
+
+
+def _cut(batch: Batch, most: int) -> Iterator[Batch]:
+    if any(x.ndim > 1 and x.shape[0] == x.shape[1] == batch.size for x in batch.tensors()):
+        raise BatchError(
+            f"an input has two axes of {batch.size}, as many as there are samples, so micro_batch cannot tell which to "
+            "cut. Give smaller batches instead."
+        )
+    for start in range(0, batch.size, most):
+        yield batch.some(start, min(most, batch.size - start))
 
 
 def joined(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
@@ -89,11 +115,11 @@ def _as_one(batches: list[Batch], space: list[Tensor]) -> Batch:
     return Batch(inputs, torch.cat([b.targets for b in batches]))
 
 
-def first_samples(tensor: Tensor, size: int, count: int) -> Tensor:
-    """The first samples along whichever of the two leading axes counts them; others stay whole."""
+def some_samples(tensor: Tensor, size: int, start: int, count: int) -> Tensor:
+    """Some samples along whichever of the two leading axes counts them; a tensor without such an axis stays whole."""
     for axis in range(min(2, tensor.ndim)):
         if tensor.shape[axis] == size:
-            return tensor.narrow(axis, 0, count)
+            return tensor.narrow(axis, start, count)
     return tensor
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain as chained
 from typing import Any
 
@@ -13,9 +13,10 @@ from torch import nn
 
 from walkback._version import __version__
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
-from walkback.protocol.batches import Batch, joined, read_batches
+from walkback.protocol.batches import Batch, in_pieces, joined, read_batches
 from walkback.protocol.capture import capture
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.distributed import Ranks
 from walkback.protocol.fidelity import reference_fidelity
 from walkback.protocol.folding import Folding
 from walkback.protocol.independence import chain_of_independent
@@ -23,6 +24,7 @@ from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction, default_reduction
+from walkback.protocol.site_choice import Sites, chosen_sites
 from walkback.protocol.sites import Blocks, Chain
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
@@ -51,6 +53,9 @@ def diagnose(
     seed: int | None = None,
     require_all: bool = False,
     max_batches: int | None = None,
+    micro_batch: int | None = None,
+    sites: Sites = None,
+    gather: bool | None = None,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -73,12 +78,18 @@ def diagnose(
         seed: the seed of the run, for the report and for combining several.
         require_all: make the verdict `incomplete` where a diagnostic was not measured.
         max_batches: measure at most this many batches.
+        micro_batch: measure at most this many samples at once, whatever the batches are; figures stay the same.
+        sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
+        gather: measure together with the other processes of a torch.distributed job, each on its own share of the
+            batches, for one report on all; by default where the model is DistributedDataParallel.
     """
     plain = underneath(model)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     reduction = TokenReduction.named(tokens) if tokens is not None else None
-    with untouched(plain):
-        session = Session(plain, read_batches(eval_batches, plain, max_batches), blocks, loss, reduction, meter)
+    ranks = Ranks.of(model, gather)
+    with ranks.together(), untouched(plain):
+        batches = in_pieces(read_batches(eval_batches, plain, max_batches), micro_batch)
+        session = Session(plain, batches, blocks, loss, reduction, meter, sites, micro_batch, ranks)
         fields = session.measure()
     fields |= _scores(headline_acc, frozen_baseline_acc)
     if meter is not None:
@@ -90,8 +101,8 @@ def diagnose(
         notes=notes,
         seed=seed,
         require_all=require_all,
-        warnings=_warnings(meter, fields["samples"], frozen_baseline_acc, seed),
-        provenance=session.provenance(found=blocks is None),
+        warnings=_warnings(meter, fields["samples"], frozen_baseline_acc, seed) + ranks.warnings(),
+        provenance=session.provenance(found=blocks is None) | ranks.provenance(),
     )
 
 
@@ -105,13 +116,17 @@ class Session:
     loss: Loss | None
     reduction: TokenReduction | None
     meter: AlignmentMeter | None
+    sites: Sites = None
+    micro_batch: int | None = None
+    ranks: Ranks = field(default_factory=Ranks)
     chain: Chain | None = None
 
     def measure(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches."""
         first = next(self.batches)
         look = first.first(min(LOOK_SAMPLES, first.size))
-        chain = self.chain = chain_of_independent(self.model, look, self.blocks)
+        found = chain_of_independent(self.model, look, self.blocks)
+        chain = self.chain = chosen_sites(found, self.sites, self.meter is not None)
         folding, fidelity = Folding(chain), None
         reduction = self.reduction or TokenReduction.FLATTEN
         for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
@@ -125,6 +140,7 @@ class Session:
             if self.meter is not None:
                 self.meter.add(seen)
         assert fidelity is not None
+        fidelity = self.ranks.merged(folding, self.meter, fidelity)
         return folding.fields() | {"reference_fidelity": fidelity[0], "no_fidelity": fidelity[1]}
 
     def _samples_at_once(self, first: Batch) -> int:
@@ -134,7 +150,8 @@ class Session:
         where functions of the caller's take part, which may count on the batches that they know.
         """
         assert self.chain is not None
-        if first.targets.device.type != "cpu" or self.loss is not None or self.meter is not None:
+        asked_for = self.loss is not None or self.meter is not None or self.micro_batch is not None
+        if first.targets.device.type != "cpu" or asked_for:
             return first.size
         return max(first.size, min(MOST_SAMPLES, MOST_SITE_VALUES // self.chain.values_per_sample))
 

@@ -20,7 +20,8 @@ class Folding:
         self.opening: Capture | None = None
         """The first batch."""
         self._diagnostics = {name: DIAGNOSTICS.load(name) for name in diagnostics or DIAGNOSTICS}
-        self._parts: dict[str, Any] = {}
+        self.parts: dict[str, Any] = {}
+        """What each diagnostic has added up so far, by its name."""
 
     def add(self, seen: Capture) -> None:
         """Fold one batch in."""
@@ -29,7 +30,7 @@ class Folding:
         self.samples += seen.samples
         for name, diagnostic in self._diagnostics.items():
             part = diagnostic.measure(seen)
-            self._parts[name] = diagnostic.merge(self._parts[name], part) if name in self._parts else part
+            self.parts[name] = diagnostic.merge(self.parts[name], part) if name in self.parts else part
 
     def fields(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches, as fields of `Measurements`."""
@@ -37,10 +38,12 @@ class Folding:
         described = dict.fromkeys(self.opening.reduction.describe(tuple(h.shape)) for h in self.opening.hiddens)
         fields: dict[str, Any] = {
             "sites": tuple(map(str, self.chain.taps)),
+            "site_numbers": self.chain.numbers,
+            "last_site": self.chain.last if self.chain.numbers else None,
             "samples": self.samples,
             "site_reduction": "; ".join(described),
         }
-        for name, part in self._parts.items():
+        for name, part in self.parts.items():
             fields |= self._diagnostics[name].figures(part)
         return fields
 

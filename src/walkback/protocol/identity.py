@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import torch
@@ -48,6 +48,26 @@ class CreditFacts:
         if len(set(self.widths)) == 1:
             neighbours = [numerics.cosines(a, b) for a, b in pairwise(credits)]
             self.neighbour_cosines.append(torch.stack(neighbours))
+
+    @classmethod
+    def of_all(cls, several: Sequence[CreditFacts]) -> CreditFacts:
+        """The facts of several shares of the samples as one."""
+        whole = several[0]
+        for other in several[1:]:
+            if other.zero is None or other.non_finite is None or other.constant is None:
+                continue
+            if whole._first:
+                same = [_same_as(mine, first) for mine, first in zip(other._first, whole._first, strict=True)]
+                other.constant = other.constant & torch.stack(same)
+            whole = replace(
+                whole if whole._first else other,
+                gaps=whole.gaps + other.gaps,
+                zero=_both(whole.zero, other.zero),
+                non_finite=_either(whole.non_finite, other.non_finite),
+                constant=_both(whole.constant, other.constant),
+                neighbour_cosines=whole.neighbour_cosines + other.neighbour_cosines,
+            )
+        return whole
 
     def neighbours(self) -> Tensor | None:
         """Mean cosine between the credits of neighbouring sites."""

@@ -109,6 +109,10 @@ class Measurements(Record):
 
     sites: tuple[str, ...] | None = None
     """What each site is in the network."""
+    site_numbers: Counts | None = None
+    """Which of the network's sites these are; None where they are all of them."""
+    last_site: int | None = Field(default=None, ge=0)
+    """The number of the network's last site, where not all were measured."""
     site_reduction: str | None = None
     """How a site of shape (B, …) became one vector per sample."""
     samples: int | None = Field(default=None, ge=0)
@@ -176,10 +180,18 @@ class Measurements(Record):
 
     @property
     def block_growths(self) -> tuple[float, ...] | None:
-        """‖h_l‖ / ‖h_{l−1}‖ of each block, as a ratio of medians."""
+        """‖h_l‖ / ‖h_{l−1}‖ of each block, as a ratio of medians; the geometric mean where sites were left out."""
         if self.residual_norms is None:
             return None
-        return tuple(growth(before, after) for before, after in pairwise(self.residual_norms))
+        ratios = [growth(before, after) for before, after in pairwise(self.residual_norms)]
+        return tuple(ratio ** (1 / gap) for ratio, gap in zip(ratios, self.site_gaps, strict=True))
+
+    @property
+    def site_gaps(self) -> tuple[int, ...]:
+        """How many blocks lie between neighbours among the measured sites: 1 each where none was left out."""
+        if self.site_numbers is None:
+            return (1,) * (len(self.residual_norms or ()) - 1)
+        return tuple(after - before for before, after in pairwise(self.site_numbers))
 
     @property
     def max_per_block_growth(self) -> float | None:
@@ -191,7 +203,7 @@ class Measurements(Record):
 
 
 _PER_SITE = (
-    "sites", "residual_norms", "residual_norm_intervals", "bp_grad_norms", "bp_grad_norm_intervals",
+    "sites", "site_numbers", "residual_norms", "residual_norm_intervals", "bp_grad_norms", "bp_grad_norm_intervals",
     "scale_free_gradients", "reference_fidelity", "site_stabilities", "drift_shares",
     "drift_share_intervals", "nonfinite_hiddens", "nonfinite_grads",
 )  # fmt: skip

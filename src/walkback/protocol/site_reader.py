@@ -74,19 +74,22 @@ class SiteReader:
     def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tap = self._tap_at(module, "input")
         if tap is not None:
-            stream = _stream_at((args, kwargs), tap)
-            if self.values:
-                self._take(stream)
-            else:
-                self._start(stream)
+            self._read(_stream_at((args, kwargs), tap))
 
     def _leaving(self, module: nn.Module, args: Any, output: Any) -> None:
         tap = self._tap_at(module, "output")
         if tap is not None:
-            self._take(_stream_at(output, tap))
+            self._read(_stream_at(output, tap))
+
+    def _read(self, stream: Tensor) -> None:
+        """Take a site; the graph begins at the first, which is h_0 unless `sites=` left it out."""
+        if self.values:
+            self._take(stream)
+        else:
+            self._start(stream)
 
     def _start(self, stream: Tensor) -> None:
-        """Begin the graph at h_0: nothing before it is needed."""
+        """Begin the graph at the first site: nothing before it is needed."""
         if self.begin_in is not None:
             # In the tensor that is there, because a skip around the block uses it too.
             stream.data = stream.data.to(self.begin_in)

@@ -60,6 +60,10 @@ class Chain:
     """The modules whose work is done when h_0 is read."""
     keeps_stream: bool = False
     """Nothing writes to a site once it is read, as a pass with copies has shown."""
+    numbers: tuple[int, ...] | None = None
+    """Which of the network's sites the taps are; None where they are all of them."""
+    last: int = 0
+    """The number of the network's last site, where the taps are not all."""
 
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:

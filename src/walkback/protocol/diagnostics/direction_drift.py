@@ -67,11 +67,13 @@ class DirectionDrift:
         """Group sums of one batch, split where a group ends."""
         from torch import cat, float64
 
+        from walkback.protocol.distributed import first_from, number_of
+
         squares = capture.direction_norms.square()
         groups, start = {}, 0
         while start < capture.samples:
-            number, inside = divmod(capture.offset + start, GROUP)
-            stop = min(capture.samples, start + GROUP - inside)
+            number = number_of(capture.offset + start) // GROUP
+            stop = min(capture.samples, first_from((number + 1) * GROUP) - capture.offset)
             total = cat([vectors[start:stop].sum(dim=0, dtype=float64) for vectors in capture.grad_vectors])
             groups[number] = GroupSums(total, squares[:, start:stop].sum(dim=1), stop - start)
             start = stop

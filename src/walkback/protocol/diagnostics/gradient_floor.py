@@ -93,6 +93,10 @@ class GradientFloor:
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
             return make.non_finite(f"g_{site} holds NaN or Inf", figure=norms[site], site=site)
+        if measured.last_site is not None and (measured.site_numbers or ())[-1:] != (measured.last_site,):
+            return make.not_measured(
+                f"(b) is read at the last site, {measured.last_site}, which was not among the measured ones."
+            )
         case = why_small(measured, self.g_norm_floor)
         intervals = measured.bp_grad_norm_intervals
         return make.judged(

@@ -76,6 +76,8 @@ class ResidualGrowth:
             return make.not_measured("There is one site only, and growth needs the two ends of a block.")
         largest = max(growths)
         block = growths.index(largest) + 1
+        if max(measured.site_gaps) > 1:
+            return self._over_several_blocks(make, measured, block)
         return make.judged(
             largest,
             reason=REASON,
@@ -83,6 +85,20 @@ class ResidualGrowth:
             passed=f"No block multiplies the median ‖h‖ by more than {figure(largest)} (block {block}).",
             interval=largest_growth_interval(measured.residual_norm_intervals),
             site=block,
+        )
+
+    @staticmethod
+    def _over_several_blocks(make: ReadingMaker, measured: Measurements, pair: int) -> Reading:
+        """With sites left out, a mean growth over several blocks can fire, and cannot pass."""
+        assert measured.block_growths is not None
+        largest = measured.block_growths[pair - 1]
+        found = (
+            f"Sites were left out: between those that were measured the mean growth is up to {figure(largest)}× a block"
+        )
+        if not make.crosses(largest):
+            return make.not_measured(f"{found}, and a single block may have grown by more. Measure all sites for (a).")
+        return make.judged(
+            largest, reason=REASON, fired=f"{found}, and one block has at least that.", passed="", site=pair
         )
 
 

@@ -1,0 +1,228 @@
+"""All benchmarks, one table: python benchmarks/bench.py [NAME …] [--page-only].
+
+Runs each benchmark (or the named ones) in a process of its own, then puts what `results/bench_*.json` hold into one
+table of ratios, on the terminal and in `docs/BENCHMARKS.md`. A figure that misses its limit is marked, on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from ratios import RESULTS
+from walkback.present.page import Grid, Heading, Page
+
+NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid")
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "BENCHMARKS.md"
+
+
+class Row(NamedTuple):
+    """One ratio, and what it should be at most."""
+
+    what: str
+    against: str
+    figure: float
+    limit: float | None = None
+    spread: str = ""
+
+    def cells(self) -> list[str]:
+        verdict = "" if self.limit is None else "met" if self.figure <= self.limit else "missed"
+        limit = "" if self.limit is None else f"≤ {self.limit:g}"
+        return [self.what, self.against, f"{self.figure:.3f}", self.spread, limit, verdict]
+
+
+def spread(figures: dict[str, Any]) -> str:
+    low, high = figures.get("lower_quartile"), figures.get("upper_quartile")
+    return "" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+
+
+def of_startup(found: dict[str, Any]) -> list[Row]:
+    return [
+        Row(name, "python -c pass", r["ratio"], r.get("limit"))
+        for name, r in found["ratios"].items()
+        if r["ratio"] != 1
+    ]
+
+
+def of_diagnose(found: dict[str, Any]) -> list[Row]:
+    return [
+        Row(f"diagnose, {name}", "bare forward + backward", r["ratio"], r.get("limit"), spread(r))
+        for name, r in found["ratios"].items()
+    ]
+
+
+def of_monitor(found: dict[str, Any]) -> list[Row]:
+    def figure(row: dict[str, Any]) -> float:
+        # A budget is spent in few rounds, which a median does not show.
+        return float(row["ratio_of_totals"] if "share_by_its_own_clock" in row else row["ratio"])
+
+    rows = found["ratios"].items()
+    return [Row(f"training step, {name}", "plain training", figure(r), r.get("limit"), spread(r)) for name, r in rows]
+
+
+def of_train(found: dict[str, Any]) -> list[Row]:
+    rows = [Row(f"step of {r['name']}", r["against"], r["ratio"], r.get("target"), spread(r)) for r in found["rows"]]
+    return rows + [Row(f"counted floor of {name}", "", floor) for name, floor in found["floors"].items()]
+
+
+def of_large(found: dict[str, Any]) -> list[Row]:
+    rows = []
+    for row in [*found["by_depth"], *found["by_width"]]:
+        size = f"{row['depth']} blocks of width {row['width']}"
+        rows.append(Row(f"diagnose, {size}: time", "one training step", row["time_over_step"]))
+        rows.append(Row(f"diagnose, {size}: peak memory", "one training step", row["memory_over_step"]))
+    exponents = found["exponents"]
+    rows.append(
+        Row(
+            "growth of diagnose's time with depth (exponent)",
+            "1 is linear",
+            exponents["time of diagnose with depth"],
+            1.1,
+        )
+    )
+    for over in ("depth", "width"):
+        step = exponents[f"memory of a step with {over}"]
+        mine = exponents[f"memory of diagnose with {over}"]
+        rows.append(Row(f"growth of diagnose's memory with {over} (exponent)", f"{step:.2f}, a step's", mine, step))
+    return rows
+
+
+def of_step(found: dict[str, Any]) -> list[Row]:
+    rows = [
+        Row(*name.split(" over "), r["ratio"], None, spread(r)) for name, r in found["ratios"].items() if "ratio" in r
+    ]
+    return [row._replace(what=f"BP step, {row.what}") for row in rows]
+
+
+def of_grid(found: dict[str, Any]) -> list[Row]:
+    own = found["rows"]["loop"]
+    whole = found["rows"]["workers1"]["cpu_seconds"] / own["cpu_seconds"]
+    rows = [Row(f"grid of {own['runs']} tiny runs with one process, CPU time", "a loop over the runs", whole, 1.05)]
+    if "scheduling_cpu_seconds" in found["rows"]["workers2"]:
+        share = found["overhead_of_scheduling"]
+        rows.append(Row("CPU time of the process that schedules them", "the runs' own", share, found["overhead_limit"]))
+    rows.append(Row("grid with two processes, wall time", "with one", found["two_workers_over_one_wall"]))
+    ray = {name: row for name, row in found["rows"].items() if name.startswith("ray")}
+    for name, row in ray.items():
+        same = "same results" if row["same_results"] and row["finished"] == row["runs"] else "OTHER RESULTS"
+        against = "Ray with one node" + f"; {same}"
+        rows.append(
+            Row(
+                f"Ray with {name[3:]} node{'s' * (name != 'ray1')}, wall time",
+                against,
+                row["wall_seconds"] / ray["ray1"]["wall_seconds"],
+            )
+        )
+    return rows
+
+
+READERS = {
+    "startup": of_startup, "diagnose": of_diagnose, "monitor": of_monitor, "train": of_train, "large": of_large,
+    "step": of_step, "grid": of_grid,
+}  # fmt: skip
+
+
+def page() -> Page:
+    """The table of everything on record, and where the time of a run goes."""
+    found = {name: json.loads(path.read_text()) for name in NAMES if (path := RESULTS / f"bench_{name}.json").exists()}
+    rows = [row for name, content in found.items() for row in READERS[name](content)]
+    missed = [row for row in rows if row.limit is not None and row.figure > row.limit]
+    headings = ["what", "against", "ratio", "quartiles", "limit", ""]
+    parts: list[Any] = [
+        "Ratios in one run on one machine, from `make bench`; the JSON behind them is in `results/bench_*.json`. Both "
+        "sides of a ratio take turns, in CPU time unless wall time is named, with one thread. Two cores cannot show "
+        "what more nodes gain: the rows on Ray check that the results are the same, and what Ray costs.",
+        Grid(headings, [row.cells() for row in rows], "llrrrl"),
+        _missed(missed),
+    ]
+    if "step" in found:
+        parts += [Heading("Where the time of a training run goes"), PROFILE, _profile(found["step"])]
+    if "large" in found:
+        parts += [Heading("Depth and width"), _sizes_words(), _sizes(found["large"])]
+    parts += [
+        Heading("When and where"),
+        Grid(["benchmark", "date", "commit", "load"], list(map(_origin, found.values())), "llll"),
+    ]
+    return Page("What walkback costs", parts)
+
+
+PROFILE = (
+    "Shares of one epoch of CIFAR-10's size (391 steps of 128; then test accuracy, diagnostics and a checkpoint), in "
+    "CPU time of each part timed by itself."
+)
+
+
+def _missed(rows: list[Row]) -> str:
+    if not rows:
+        return "Every limit is met."
+    return "Missed: " + "; ".join(f"{row.what} ({row.figure:.3f}, limit {row.limit:g})" for row in rows) + "."
+
+
+def _profile(found: dict[str, Any]) -> Grid:
+    parts = list(next(iter(found["profile"].values()))["share"])
+    rows = [
+        [name, *(f"{100 * row['share'][part]:.1f} %" for part in parts), f"{sum(row['cpu_seconds'].values()):.1f} s"]
+        for name, row in found["profile"].items()
+    ]
+    return Grid(["network, method", *parts, "epoch"], rows, "l" + "r" * (len(parts) + 1))
+
+
+def _sizes_words() -> str:
+    return (
+        "A residual MLP on one batch of 512, each size in a process of its own. Peaks are over the model and batch; "
+        "a training step's includes gradients and AdamW's state. The fp64 copy of the weights, for the reference "
+        "fidelity, is what `diagnose` holds at least, whatever `micro_batch=` and `sites=` are."
+    )
+
+
+def _sizes(found: dict[str, Any]) -> Grid:
+    headings = ["blocks", "width", "diagnose", "peak", "in micro-batches of 64", "last four sites", "one step", "peak"]
+    rows = [
+        [
+            str(r["depth"]), str(r["width"]), f"{r['diagnose: seconds']:.3f} s", f"{r['diagnose: peak MiB']:.0f} MiB",
+            f"{r['diagnose, micro_batch=64: peak MiB']:.0f} MiB", f"{r['diagnose, last four sites: peak MiB']:.0f} MiB",
+            f"{r['step: seconds']:.3f} s", f"{r['step: peak MiB']:.0f} MiB",
+        ]
+        for r in [*found["by_depth"], *found["by_width"]]
+    ]  # fmt: skip
+    return Grid(headings, rows, "r" * len(headings))
+
+
+def _origin(content: dict[str, Any]) -> list[str]:
+    load = content.get("load_average")
+    busy = "not recorded" if load is None else f"{load:g} on {content['cores']} cores at its start"
+    return [f"`{content['command']}`", content["date"], content["commit"][:12], busy]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--page-only", action="store_true", help="run nothing, make the table of what is on record")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(NAMES)
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    failed = []
+    for name in () if options.page_only else options.names or NAMES:
+        print(f"== {name}", flush=True)
+        if subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=False).returncode:
+            failed.append(name)
+    made = page()
+    PAGE.write_text(made.markdown())
+    console = Console(highlight=False)
+    for block in made.blocks():
+        console.print(block)
+    print(f"written to {PAGE}")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}; their last figures on record are shown")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Where the command line begins: the first page of help by itself, everything else through `main`.
+
+The libraries behind the verbs take many times as long to import as Python takes to start. Whoever only asks what
+there is need not wait for them; a test holds this page against the verbs themselves.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+
+VERBS = {
+    "demo": "Train a residual MLP by BP and by DFA on generated data, and judge both; no download.",
+    "diagnose": "Measure one network and say whether its result can be trusted.",
+    "replay": "Judge recorded measurements again; what a record lacks stays not measured.",
+    "watch": "Show runs while they are trained: size of stream and gradient, accuracy, and what has fired.",
+    "train": "Train one run, or go on with it where it stopped, and print its report.",
+    "audit": "Train what a grid lacks, each method with its matched frozen baseline, and judge all of it.",
+    "study": "Answer a question from audits on record: no training, seconds.",
+    "evidence": "Print each published claim, what was measured here, and whether it was reproduced.",
+    "runs": "List the runs in the store: how far each is, its accuracy and its verdict.",
+    "zoo": "List the methods, architectures and data sets, or show one of them with its options.",
+    "check-zoo": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their first sketches.",
+    "data": "List the data sets, or fetch one.",
+    "schema": "Print the JSON Schema of a record.",
+}
+OPTIONS = {"--version": "Print the version.", "--help": "Show this message and exit."}
+ABOUT = "Can a result from a network trained without backpropagation be trusted?"
+STATUS = "Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error."
+WIDEST = 100
+
+
+def help_page(width: int) -> str:
+    """The verbs and options, wrapped to a width."""
+    paragraphs = [
+        textwrap.fill("Usage: walkback [OPTIONS] COMMAND [ARGS]...", width),
+        textwrap.fill(ABOUT, width),
+        "Commands:\n" + _listed(VERBS, width),
+        "Options:\n" + _listed(OPTIONS, width),
+        textwrap.fill("`walkback COMMAND --help` says more of each. " + STATUS, width),
+    ]
+    return "\n\n".join(paragraphs)
+
+
+def _listed(entries: dict[str, str], width: int) -> str:
+    column = max(map(len, entries)) + 4
+    lines = [
+        textwrap.fill(words, width, initial_indent=f"  {name}".ljust(column), subsequent_indent=" " * column)
+        for name, words in entries.items()
+    ]
+    return "\n".join(lines)
+
+
+def run() -> None:
+    """Print the first page of help, or hand over to the verbs."""
+    if sys.argv[1:] == ["--help"]:
+        print(help_page(min(shutil.get_terminal_size().columns, WIDEST)))
+        return
+    from walkback.cli.main import run as run_verbs
+
+    run_verbs()

@@ -1,0 +1,206 @@
+"""One report from the processes of a DistributedDataParallel job, each with its own share of the batches.
+
+Every rank measures its share; then all get the parts of all, merge them in the order of the ranks, and judge the same
+figures. Which samples form a group of 128 depends on their order, so the order is stated: the i-th sample of rank r
+of W is number i·W + r of the whole, as torch's DistributedSampler deals them out. With such a sampler (unshuffled) the
+report is that of one process on the whole data set, to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from walkback.errors import InputError, WalkbackError
+from walkback.protocol.fidelity import Fidelity
+from walkback.registry import DIAGNOSTICS
+
+if TYPE_CHECKING:
+    from walkback.protocol.alignment import AlignmentMeter
+    from walkback.protocol.folding import Folding
+
+MEETING_MINUTES = 10
+"""How long a rank waits for the others to call `diagnose` too."""
+
+_DEALT: ContextVar[tuple[int, int]] = ContextVar("walkback_dealt", default=(0, 1))
+_MEETINGS = count()
+
+
+def number_of(sample: int) -> int:
+    """The place in the whole of a sample of this process."""
+    rank, ranks = _DEALT.get()
+    return sample * ranks + rank
+
+
+def first_from(number: int) -> int:
+    """The first sample of this process whose place in the whole is this one or a later one."""
+    rank, ranks = _DEALT.get()
+    return -((rank - number) // ranks)
+
+
+@dataclass
+class Measured:
+    """What one rank has measured, as it is sent to the others."""
+
+    samples: int
+    sites: tuple[str, ...]
+    reduction: str
+    parts: dict[str, Any]
+    fidelity: Fidelity
+    credit: dict[str, Any] | None
+
+
+@dataclass
+class Ranks:
+    """The processes that measure together; one alone where there is no job, or where that was asked for."""
+
+    rank: int = 0
+    ranks: int = 1
+    counts: tuple[int, ...] = ()
+    """How many samples each rank brought, once they are known."""
+    _told: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of(cls, model: nn.Module, gather: bool | None) -> Ranks:
+        """All ranks of the job where the model is DistributedDataParallel, or where it was asked for."""
+        running = dist.is_available() and dist.is_initialized()
+        if gather and not running:
+            raise InputError(
+                "gather=True needs a process group, and there is none. Start the script with torchrun and call "
+                "torch.distributed.init_process_group, or leave gather out."
+            )
+        wanted = isinstance(model, nn.parallel.DistributedDataParallel) if gather is None else gather
+        return cls(dist.get_rank(), dist.get_world_size()) if running and wanted else cls()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Meet the others; an error of one rank is an error of all, so that none waits for it in vain."""
+        if self.ranks == 1:
+            yield
+            return
+        self._meet()
+        token = _DEALT.set((self.rank, self.ranks))
+        try:
+            yield
+        except Exception as error:
+            if not self._told:
+                self._exchange(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            _DEALT.reset(token)
+
+    def merged(self, folding: Folding, meter: AlignmentMeter | None, fidelity: Fidelity) -> Fidelity:
+        """Put what all ranks have measured in the place of this one's share; the fidelity of all."""
+        if self.ranks == 1:
+            return fidelity
+        assert folding.opening is not None
+        own = Measured(
+            samples=folding.samples,
+            sites=tuple(map(str, folding.chain.taps)),
+            reduction=folding.opening.reduction.value,
+            parts=_on_cpu(folding.parts),
+            fidelity=fidelity,
+            credit=None if meter is None else _on_cpu(meter.state()),
+        )
+        everyone = self._exchange(own)
+        _check_alike(everyone)
+        folding.parts = _merged_parts(everyone)
+        if meter is not None:
+            meter.replace([measured.credit for measured in everyone if measured.credit is not None])
+        self.counts = tuple(measured.samples for measured in everyone)
+        folding.samples = sum(self.counts)
+        return _mean_fidelity([measured.fidelity for measured in everyone])
+
+    def warnings(self) -> list[str]:
+        """What a reader should know about how the samples were dealt out."""
+        if not self.counts or max(self.counts) - min(self.counts) <= 1:
+            return []
+        return [
+            f"the ranks brought {', '.join(map(str, self.counts))} samples: (c) rests on groups of 128 that all ranks "
+            "have samples of, and leaves out what some have more of."
+        ]
+
+    def provenance(self) -> dict[str, str]:
+        """How many processes measured, where it was more than one."""
+        return {"ranks": str(self.ranks)} if self.ranks > 1 else {}
+
+    def _exchange(self, own: Measured | str) -> list[Measured]:
+        """Everyone's measurements, in the order of the ranks; an error instead of them is raised on all ranks."""
+        self._told = True
+        everyone: list[Measured | str] = [""] * self.ranks
+        dist.all_gather_object(everyone, own)
+        failed = {rank: said for rank, said in enumerate(everyone) if isinstance(said, str)}
+        if failed and not isinstance(own, str):
+            raise WalkbackError("; ".join(f"rank {rank} could not measure: {said}" for rank, said in failed.items()))
+        return [said for said in everyone if isinstance(said, Measured)]
+
+    def _meet(self) -> None:
+        """Wait until all ranks are here, but not for ever: a call on one rank alone is an easy mistake."""
+        store, meeting = _store(), next(_MEETINGS)
+        if store is None:
+            return
+        store.set(f"walkback/{meeting}/{self.rank}", "here")
+        for rank in range(self.ranks):
+            try:
+                store.wait([f"walkback/{meeting}/{rank}"], timedelta(minutes=MEETING_MINUTES))
+            except RuntimeError:
+                raise InputError(
+                    f"rank {rank} of {self.ranks} did not call walkback.diagnose within {MEETING_MINUTES} minutes. "
+                    "Call it on every rank, each with its share of the batches, or pass gather=False to measure this "
+                    "process alone."
+                ) from None
+
+
+def _store() -> Any:
+    with suppress(AttributeError, RuntimeError, ValueError):
+        return dist.distributed_c10d._get_default_store()
+    return None
+
+
+def _check_alike(everyone: Sequence[Measured]) -> None:
+    for rank, other in enumerate(everyone):
+        for what in ("sites", "reduction"):
+            if getattr(other, what) != getattr(everyone[0], what):
+                raise InputError(
+                    f"rank {rank} measured other {what} than rank 0: {getattr(other, what)} and "
+                    f"{getattr(everyone[0], what)}. Expected the same model on all ranks; pass blocks= and tokens=."
+                )
+
+
+def _merged_parts(everyone: Sequence[Measured]) -> dict[str, Any]:
+    merged = dict(everyone[0].parts)
+    for other in everyone[1:]:
+        for name, part in other.parts.items():
+            merged[name] = DIAGNOSTICS.load(name).merge(merged[name], part)
+    return merged
+
+
+def _mean_fidelity(fidelities: Sequence[Fidelity]) -> Fidelity:
+    """Every rank measured as many samples, so their mean is that over all; one that could not leaves none."""
+    for cosines, why in fidelities:
+        if cosines is None:
+            return None, why
+    known = [cosines for cosines, _ in fidelities if cosines is not None]
+    return tuple(sum(site) / len(known) for site in zip(*known, strict=True)), ""
+
+
+def _on_cpu(value: Any) -> Any:
+    """Tensors in any nesting on the CPU, where every rank can read them."""
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, dict):
+        return {key: _on_cpu(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        made = [_on_cpu(entry) for entry in value]
+        return made if isinstance(value, list) else tuple(made)
+    if hasattr(value, "__dataclass_fields__"):
+        return type(value)(**{name: _on_cpu(getattr(value, name)) for name in value.__dataclass_fields__})
+    return value

@@ -1,0 +1,129 @@
+"""diagnose in a job of several processes: one report, that of one process on the same samples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import ranks
+import torch
+
+import walkback
+from walkback.errors import InputError
+from walkback.protocol import distributed
+
+SCRIPT = Path(ranks.__file__)
+
+
+SAMPLES = 601
+SCENES = ("dealt_out", "one_fails", "uneven", "sharded", "one_alone")
+
+
+def run(folder, samples, processes, scenes):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"]
+    done = subprocess.run(
+        [*command, str(SCRIPT), str(samples), str(folder), *scenes],
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {
+        scene: [json.loads((folder / f"{scene}-{rank}.json").read_text()) for rank in range(processes)]
+        for scene in scenes
+    }
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """What each of two ranks got in each scene, all in one job."""
+    return run(tmp_path_factory.mktemp("job"), SAMPLES, 2, SCENES)
+
+
+def figures(value, place=""):
+    """Every number in a report by where it stands."""
+    if isinstance(value, dict):
+        return {k: v for key, entry in value.items() for k, v in figures(entry, f"{place}.{key}").items()}
+    if isinstance(value, list):
+        return {k: v for i, entry in enumerate(value) for k, v in figures(entry, f"{place}[{i}]").items()}
+    return {place: value}
+
+
+@pytest.mark.slow
+def test_three_ranks_too(tmp_path):
+    same_as_one_process(run(tmp_path, 602, 3, ["dealt_out"])["dealt_out"], 602)
+
+
+def test_the_report_is_that_of_one_process_on_every_rank(job):
+    same_as_one_process(job["dealt_out"], SAMPLES)
+
+
+def same_as_one_process(found, samples):
+    network, x, y = ranks.everything(samples)
+    expected = walkback.diagnose(network, ranks.batches(x, y, 128), **ranks.settings()).to_dict()
+    assert all(report == found[0] for report in found)
+    assert found[0]["provenance"].pop("ranks") == str(len(found))
+    got, wanted = figures(found[0]), figures(expected)
+    assert got.keys() == wanted.keys()
+    for place, value in wanted.items():
+        if isinstance(value, float):
+            assert got[place] == pytest.approx(value, rel=1e-9, abs=1e-12), place
+        else:
+            assert got[place] == value, place
+    assert expected["groups"] == 4
+    assert expected["alignment"]["null"]["draws"] == 4
+
+
+def test_an_error_on_one_rank_is_an_error_on_all(job):
+    first, second = job["one_fails"]
+    assert "rank 1 could not measure: BatchError: eval_batches is empty" in first["error"]
+    assert second["error"].startswith("BatchError: eval_batches is empty")
+
+
+def test_ranks_with_more_samples_than_others_are_named(job):
+    first, second = job["uneven"]
+    assert first == second
+    assert first["samples"] == 300
+    assert first["groups"] == 1
+    assert "the ranks brought 100, 200 samples" in " ".join(first["warnings"])
+
+
+def test_one_rank_alone_is_asked_for_or_is_told_after_a_while(job):
+    first, second = job["one_alone"]
+    assert first["samples"] == SAMPLES
+    assert "rank 0 of 2 did not call walkback.diagnose within" in second["error"]
+    assert "gather=False" in second["error"]
+
+
+def test_a_sharded_model_is_refused_in_a_sentence(job):
+    for result in job["sharded"]:
+        assert "the model is sharded with FSDP" in result["error"]
+        assert "Gather it first" in result["error"]
+
+
+def test_gathering_needs_a_job():
+    network, x, y = ranks.everything(10)
+    with pytest.raises(InputError, match="gather=True needs a process group"):
+        walkback.diagnose(network, [(x, y)], gather=True)
+
+
+@pytest.mark.parametrize("ranks_", [1, 2, 3, 5, 200])
+def test_samples_are_numbered_as_a_distributed_sampler_deals_them(ranks_):
+    total = 1000
+    sampler = torch.utils.data.DistributedSampler
+    for rank in range(ranks_):
+        share = list(sampler(range(total), ranks_, rank, shuffle=False, drop_last=True))
+        token = distributed._DEALT.set((rank, ranks_))
+        try:
+            assert [distributed.number_of(i) for i in range(len(share))] == share
+            for number in (0, 1, 127, 128, 129, 640):
+                first = distributed.first_from(number)
+                assert distributed.number_of(first) >= number
+                assert first == 0 or distributed.number_of(first - 1) < number
+        finally:
+            distributed._DEALT.reset(token)
