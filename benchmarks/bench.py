@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     def cells(self) -> list[str]:
         verdict = "" if self.limit is None else "met" if self.figure <= self.limit else "missed"
-        limit = "" if self.limit is None else f"≤ {self.limit:g}"
+        limit = "" if self.limit is None else f"≤ {self.limit:.3g}"
         return [self.what, self.against, f"{self.figure:.3f}", self.spread, limit, verdict]
 
 
@@ -136,7 +136,7 @@ def page() -> Page:
     missed = [row for row in rows if row.limit is not None and row.figure > row.limit]
     headings = ["what", "against", "ratio", "quartiles", "limit", ""]
     parts: list[Any] = [
-        "Ratios in one run on one machine, from `make bench`; the JSON behind them is in `results/bench_*.json`. Both "
+        "Ratios in one run on one machine, made by make bench; the JSON behind them is in the folder results. Both "
         "sides of a ratio take turns, in CPU time unless wall time is named, with one thread. Two cores cannot show "
         "what more nodes gain: the rows on Ray check that the results are the same, and what Ray costs.",
         Grid(headings, [row.cells() for row in rows], "llrrrl"),
@@ -162,7 +162,7 @@ PROFILE = (
 def _missed(rows: list[Row]) -> str:
     if not rows:
         return "Every limit is met."
-    return "Missed: " + "; ".join(f"{row.what} ({row.figure:.3f}, limit {row.limit:g})" for row in rows) + "."
+    return "Missed: " + "; ".join(f"{row.what} ({row.figure:.3f}, limit {row.limit:.3g})" for row in rows) + "."
 
 
 def _profile(found: dict[str, Any]) -> Grid:
@@ -178,7 +178,7 @@ def _sizes_words() -> str:
     return (
         "A residual MLP on one batch of 512, each size in a process of its own. Peaks are over the model and batch; "
         "a training step's includes gradients and AdamW's state. The fp64 copy of the weights, for the reference "
-        "fidelity, is what `diagnose` holds at least, whatever `micro_batch=` and `sites=` are."
+        "fidelity, is what diagnose holds at least, whatever the micro-batches and the sites."
     )
 
 
@@ -198,7 +198,7 @@ def _sizes(found: dict[str, Any]) -> Grid:
 def _origin(content: dict[str, Any]) -> list[str]:
     load = content.get("load_average")
     busy = "not recorded" if load is None else f"{load:g} on {content['cores']} cores at its start"
-    return [f"`{content['command']}`", content["date"], content["commit"][:12], busy]
+    return [content["command"], content["date"], content["commit"][:12], busy]
 
 
 def main() -> None:

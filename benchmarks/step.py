@@ -51,7 +51,7 @@ def timed(call: Callable[[], object], repeats: int) -> float:
 
 def images(samples: int) -> Split:
     g = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (samples, 3, 32, 32), generator=g, dtype=torch.uint8)
+    pixels = torch.randint(0, 256, (samples, 32, 32, 3), generator=g, dtype=torch.uint8)
     preparation = Preparation(mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26), crop=4, flip=True)
     return Split(pixels, torch.randint(0, 10, (samples,), generator=g), preparation)
 
