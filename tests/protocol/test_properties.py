@@ -150,3 +150,30 @@ def test_a_further_batch_keeps_a_mean_vector_per_site_and_group_and_a_few_number
     growths = {b - a for a, b in pairwise(sizes)}
     assert len(growths) == 1
     assert growths.pop() <= 2 * 8 * (vectors + sites) + 8 * per_sample * sites * 256  # two groups of 128
+
+
+def test_figures_of_two_diagnostics_of_ones_own_stand_side_by_side(monkeypatch):
+    class Counts:
+        def __init__(self, name):
+            self.name = name
+
+        def measure(self, capture):
+            return capture.samples
+
+        def merge(self, left, right):
+            return left + right
+
+        def figures(self, part):
+            return {"extra": {self.name: float(part)}}
+
+    own = {"first": Counts("first"), "second": Counts("second")}
+    loaded = Folding.__init__
+
+    def with_own(self, *arguments, **options):
+        loaded(self, *arguments, **options)
+        self._diagnostics |= own
+
+    monkeypatch.setattr(Folding, "__init__", with_own)
+    inputs, targets = samples(40, seed=0)
+    report = walkback.diagnose(network(width=8), split(inputs, targets, 20))
+    assert report.extra == {"first": 40.0, "second": 40.0}

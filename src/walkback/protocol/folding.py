@@ -43,9 +43,12 @@ class Folding:
             "samples": self.samples,
             "site_reduction": "; ".join(described),
         }
+        extra: dict[str, Any] = {}
         for name, part in self.parts.items():
-            fields |= self._diagnostics[name].figures(part)
-        return fields
+            figures = self._diagnostics[name].figures(part)
+            extra |= figures.pop("extra", {})
+            fields |= figures
+        return fields | ({"extra": extra} if extra else {})
 
 
 def _check_widths(first: Capture, seen: Capture) -> None:
