@@ -142,9 +142,9 @@ def lease_on(address, claim=None):
 
 
 def test_a_lease_keeps_others_out_and_is_let_go(address):
-    with lease_on(address).held(1.0):
+    with lease_on(address).held(0.4):
         assert lease.is_alive(Objects(address), "run/lease.json")
-        with pytest.raises(RunError, match="run x is being trained by process"), lease_on(address).held(0.4):
+        with pytest.raises(RunError, match="run x is being trained by process"), lease_on(address).held(2.0):
             pass
     assert not lease.is_alive(Objects(address), "run/lease.json")
     with lease_on(address).held():
@@ -177,7 +177,7 @@ def test_of_two_that_ask_at_once_at_most_one_trains(address):
 
     def ask():
         try:
-            with lease_on(address).held(0.5):
+            with lease_on(address).held(3.0):
                 training.append(1)
                 most.append(len(training))
                 time.sleep(0.2)
