@@ -162,7 +162,23 @@ PROFILE = (
 def _missed(rows: list[Row]) -> str:
     if not rows:
         return "Every limit is met."
-    return "Missed: " + "; ".join(f"{row.what} ({row.figure:.3f}, limit {row.limit:.3g})" for row in rows) + "."
+    said = [f"{row.what} ({row.figure:.3f}, limit {row.limit:.3g}){_why(row.what)}" for row in rows]
+    return "Missed: " + "; ".join(said) + "."
+
+
+WHY = {
+    "diagnose, resmlp": "most of it is the forward pass and the way back to h_0, which it cannot do without; what is over "
+    "the limit are costs that a network this small does not hide: the fp64 pass, the look at the structure, intervals",
+    "training step, walkback, default budget": "the budget is kept by the monitor's own clock, which does not see what "
+    "its passes cost the training after them, in caches gone cold",
+    "step of dfa": "the products that it saves in the blocks of this size are about as dear as the calls that it adds: "
+    "credits for every site, and the gradients of LayerNorm's gain and bias without the one at its output",
+}
+"""What was found out about limits that are missed, by how the row begins."""
+
+
+def _why(what: str) -> str:
+    return next((f": {why}" for start, why in WHY.items() if what.startswith(start)), "")
 
 
 def _profile(found: dict[str, Any]) -> Grid:
