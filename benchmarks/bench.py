@@ -167,8 +167,9 @@ def _missed(rows: list[Row]) -> str:
 
 
 WHY = {
-    "diagnose, resmlp": "most of it is the forward pass and the way back to h_0, which it cannot do without; what is over "
-    "the limit are costs that a network this small does not hide: the fp64 pass, the look at the structure, intervals",
+    "diagnose, resmlp": "most of it is the forward pass and the way back to h_0, which it cannot do without; what is "
+    "over the limit are costs that a network this small does not hide: the fp64 pass, the look at the structure, "
+    "intervals",
     "training step, walkback, default budget": "the budget is kept by the monitor's own clock, which does not see what "
     "its passes cost the training after them, in caches gone cold",
     "step of dfa": "the products that it saves in the blocks of this size are about as dear as the calls that it adds: "
