@@ -1,10 +1,14 @@
 """Shared by all tests: one thread, one seed."""
 
+import signal
+
 import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+# A shell that starts jobs in the background has them ignore Ctrl-C, and whatever they start would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # A first call that imports or compiles something is slow on a busy machine, and that is no finding.
 settings.register_profile("walkback", deadline=None)
 settings.load_profile("walkback")

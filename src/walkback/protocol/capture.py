@@ -33,8 +33,6 @@ class Capture:
     reduction: TokenReduction
     offset: int = 0
     """How many samples came in earlier batches."""
-    stream_kept: bool = False
-    """Nothing wrote to a site once it was read, so that later batches need no copies of them."""
 
     @property
     def hiddens(self) -> Sequence[Tensor]:
@@ -237,7 +235,7 @@ def capture(
         lambda logits: error_at_logits(loss, logits, batch.targets),
     )
     trace = Trace(batch.inputs, sites.hiddens, sites.logits, batch.targets, sites.error)
-    return Capture(trace, sites.grads, reduction, offset, sites.stream_kept)
+    return Capture(trace, sites.grads, reduction, offset)
 
 
 def _checked(logits: Tensor, batch: Batch) -> Tensor:

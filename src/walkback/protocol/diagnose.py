@@ -17,7 +17,7 @@ from walkback.protocol.batches import Batch, in_pieces, joined, read_batches
 from walkback.protocol.capture import capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks
-from walkback.protocol.fidelity import reference_fidelity
+from walkback.protocol.fidelity import double_pass, fidelity_of
 from walkback.protocol.folding import Folding
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.judge import judge
@@ -29,7 +29,7 @@ from walkback.protocol.sites import Blocks, Chain
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
 
-MOST_SAMPLES, MOST_SITE_VALUES = 256, 2**20
+MOST_SAMPLES, MOST_SITE_VALUES = 512, 2**20
 """Small batches are measured together up to this many samples, and this many values at all sites."""
 
 LOOK_SAMPLES = 4
@@ -127,15 +127,17 @@ class Session:
         look = first.first(min(LOOK_SAMPLES, first.size))
         found = chain_of_independent(self.model, look, self.blocks)
         chain = self.chain = chosen_sites(found, self.sites, self.meter is not None)
-        folding, fidelity = Folding(chain), None
+        folding, exact, fidelity = Folding(chain), None, None
         reduction = self.reduction or TokenReduction.FLATTEN
         for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
+            if exact is None:
+                exact = double_pass(self.model, chain, batch, self.loss)
+                chain = replace(chain, keeps_stream=not isinstance(exact, str) and exact.stream_kept)
             seen = capture(self.model, chain, batch, self.loss, reduction, folding.samples)
             if fidelity is None:
                 reduction = self.reduction or default_reduction(seen.grads[-1])
                 seen = replace(seen, reduction=reduction)
-                chain = replace(chain, keeps_stream=seen.stream_kept)
-                fidelity = reference_fidelity(self.model, chain, batch, self.loss, seen)
+                fidelity = fidelity_of(seen, exact)
             folding.add(seen)
             if self.meter is not None:
                 self.meter.add(seen)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from walkback.protocol import numerics
 from walkback.protocol.batches import Batch
-from walkback.protocol.capture import Capture, sites_and_grads
+from walkback.protocol.capture import Capture, Sites, sites_and_grads
 from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.sites import Chain
 
@@ -21,50 +21,62 @@ Fidelity = tuple[tuple[float, ...] | None, str]
 
 
 def reference_fidelity(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, seen: Capture) -> Fidelity:
-    """The mean cosine with the fp64 gradient at each site.
+    """The mean cosine with the fp64 gradient at each site, on the first samples of a batch that was captured."""
+    return fidelity_of(seen, double_pass(model, chain, batch, loss))
 
-    The network runs again in fp64 on the first samples of a batch that was captured, with fp64 copies of its
-    parameters and buffers in place of its own. For an fp32 network, from the h_0 that it has: what comes before
-    takes most of the time there, and one more rounding of h_0 to fp32 bends no gradient.
+
+def double_pass(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> Sites | str:
+    """The sites of the first samples in fp64, or why they cannot be had.
+
+    The network runs with fp64 copies of its parameters and buffers in place of its own. For an fp32 network, from
+    the h_0 that it has: what comes before takes most of the time there, and one more rounding of h_0 to fp32 bends
+    no gradient.
     """
-    if all(h.dtype == torch.float64 for h in seen.hiddens):
-        return tuple(1.0 for _ in seen.hiddens), ""
+    if all(parameter.dtype == torch.float64 for parameter in model.parameters()):
+        return "the network is in fp64"
     some = batch.first(min(FIDELITY_SAMPLES, batch.size))
     try:
-        exact = _double_grads(model, chain, some, loss)
+        return _in_double_precision(model, chain, some, loss)
     except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
         reason = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
-        return None, f"no fp64 pass: {reason}"
-    rounded = [seen.reduction.vectors(g)[: some.size] for g in seen.grads]
-    doubled = [seen.reduction.vectors(g) for g in exact]
+        return f"no fp64 pass: {reason}"
+
+
+def fidelity_of(seen: Capture, exact: Sites | str) -> Fidelity:
+    """How well the captured gradients of a batch agree with those of its first samples in fp64."""
+    if all(h.dtype == torch.float64 for h in seen.hiddens):
+        return tuple(1.0 for _ in seen.hiddens), ""
+    if isinstance(exact, str):
+        return None, exact
+    rounded = [seen.reduction.vectors(g)[: len(exact.logits)] for g in seen.grads]
+    doubled = [seen.reduction.vectors(g) for g in exact.grads]
     cosines = [_agreement(r, e).mean() for r, e in zip(rounded, doubled, strict=True)]
     return tuple(torch.stack(cosines).tolist()), ""
 
 
-def _double_grads(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> list[Tensor]:
+def _in_double_precision(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> Sites:
     device = next((parameter.device.type for parameter in model.parameters()), "cpu")
     in_single = all(p.dtype == torch.float32 for p in model.parameters()) and not torch.is_autocast_enabled(device)
     with torch.autocast(device, enabled=False):
         if in_single and chain.stem:
             try:
                 with _in_double(model, but=chain.stem):
-                    return _grads(model, chain, batch, loss, begin_in=torch.float64)
+                    return _pass(model, chain, batch, loss, begin_in=torch.float64)
             except (RuntimeError, TypeError, ValueError):
                 pass  # something else that the stem made meets the stream in fp32: all of it in fp64, then
         with _in_double(model):
-            return _grads(model, chain, batch.to_double(), loss)
+            return _pass(model, chain, batch.to_double(), loss)
 
 
-def _grads(
+def _pass(
     model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, begin_in: torch.dtype | None = None
-) -> list[Tensor]:
-    sites = sites_and_grads(
+) -> Sites:
+    return sites_and_grads(
         lambda: batch.call(model, chain.changes_input),
         chain,
         lambda logits: error_at_logits(loss, logits, batch.targets),
         begin_in,
     )
-    return sites.grads
 
 
 @contextmanager

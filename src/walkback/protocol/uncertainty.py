@@ -36,16 +36,22 @@ def median_ranks(count: int, level: float) -> tuple[int, int] | None:
     return lower, count - 1 - lower
 
 
-def median_intervals(values: NDArray[np.float64], level: float = LEVEL) -> tuple[Interval, ...] | None:
-    """One interval per row of (sites, samples), simultaneous over the rows (Bonferroni)."""
+def medians_with_intervals(
+    values: NDArray[np.float64], level: float = LEVEL
+) -> tuple[NDArray[np.float64], tuple[Interval, ...] | None]:
+    """The median of each row of (sites, samples), NaN where any value is, and one interval for each.
+
+    The intervals are simultaneous over the rows (Bonferroni); None where there are too few samples for them.
+    """
     sites, count = values.shape
-    each = 1 - (1 - level) / sites
-    ranks = median_ranks(count, each)
+    ordered = np.sort(values, axis=1)  # NaN sorts last
+    middle = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
+    medians = np.where(np.isnan(ordered[:, -1]), np.nan, middle)
+    ranks = median_ranks(count, 1 - (1 - level) / sites)
     if ranks is None:
-        return None
-    ordered = np.sort(values, axis=1)
+        return medians, None
     how = f"order statistics, simultaneous over {sites} sites"
-    return tuple(Interval(low=row[ranks[0]], high=row[ranks[1]], level=level, how=how) for row in ordered)
+    return medians, tuple(Interval(low=row[ranks[0]], high=row[ranks[1]], level=level, how=how) for row in ordered)
 
 
 def jackknife_interval(

@@ -66,14 +66,14 @@ class GradientFloor:
         """Median ‖g_l‖ per site in the 128-sample convention, and what it is made of."""
         from walkback.protocol import numerics
         from walkback.protocol.capture import REFERENCE_BATCH
-        from walkback.protocol.uncertainty import median_intervals
+        from walkback.protocol.uncertainty import medians_with_intervals
 
-        norms = part.grad_norms / REFERENCE_BATCH
+        medians, intervals = medians_with_intervals((part.grad_norms / REFERENCE_BATCH).cpu().numpy())
         # A sample without any error has no gradient, and 0/0 says nothing about the scale of the others.
         with_error = part.scale_free[:, part.error_norms != 0]
         return {
-            "bp_grad_norms": numerics.median(norms),
-            "bp_grad_norm_intervals": median_intervals(norms.cpu().numpy()),
+            "bp_grad_norms": medians,
+            "bp_grad_norm_intervals": intervals,
             "error_size": numerics.median(part.error_norms),
             "scale_free_gradients": numerics.median(with_error) if with_error.shape[1] else None,
             "nonfinite_grads": part.broken.sum(dim=1),

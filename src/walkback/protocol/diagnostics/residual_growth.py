@@ -51,13 +51,13 @@ class ResidualGrowth:
     @staticmethod
     def figures(part: tuple[Tensor, Tensor]) -> dict[str, Any]:
         """Median ‖h_l‖ per site with simultaneous intervals."""
-        from walkback.protocol import numerics
-        from walkback.protocol.uncertainty import median_intervals
+        from walkback.protocol.uncertainty import medians_with_intervals
 
         norms, broken = part
+        medians, intervals = medians_with_intervals(norms.cpu().numpy())
         return {
-            "residual_norms": numerics.median(norms),
-            "residual_norm_intervals": median_intervals(norms.cpu().numpy()),
+            "residual_norms": medians,
+            "residual_norm_intervals": intervals,
             "nonfinite_hiddens": broken.sum(dim=1),
         }
 
