@@ -59,6 +59,15 @@ def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(tmp_path):
     assert_same_run(train_or_resume(config, whole), run)
 
 
+@pytest.mark.parametrize("method", ["bp", "dfa", "ep"])
+def test_a_network_with_channels_last_goes_on_to_the_bit(method, tmp_path):
+    config = tiny(method, "small_cnn", epochs=3)
+    whole, cut = RunStore(tmp_path / "whole"), RunStore(tmp_path / "cut")
+    with pytest.raises(KeyboardInterrupt):
+        train_or_resume(config, cut, InterruptAfter(2))
+    assert_same_run(train_or_resume(config, whole), train_or_resume(config, cut))
+
+
 def test_ctrl_c_loses_at_most_the_epoch_under_way(tmp_path):
     config, store = tiny(epochs=3), RunStore(tmp_path)
     with pytest.raises(KeyboardInterrupt):

@@ -50,8 +50,11 @@ class Checkpoint:
         self.restore_networks(run)
         for key, value in self.part("optimizer").items():
             name, _, entry = key.partition("/")
-            # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that.
-            run.optimizer.state[run.trained[name]][entry] = value.clone()
+            parameter = run.trained[name]
+            # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that. And in the
+            # parameter's layout, which a fused optimizer takes for granted.
+            like = parameter if value.shape == parameter.shape else value
+            run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
         random_state.restore(self.part("random"), self.random_words)
 
     def restore_networks(self, run: Assembly) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from walkback.errors import InputError
@@ -63,4 +64,6 @@ def small_cnn(data: DataSpec, *, channels: Sequence[int] = (32, 64, 128), fc_wid
         SkiplessBlock(nn.Sequential(nn.Flatten(), nn.Linear(flattened, fc_width), nn.ReLU())),
     ]
     stem = nn.Sequential(AsImage(image_channels, side), conv_stage(image_channels, first))
-    return BlockModel(stem, blocks, nn.Linear(fc_width, data.classes), data)
+    model = BlockModel(stem, blocks, nn.Linear(fc_width, data.classes), data)
+    # Convolutions on the CPU are faster on values whose channels lie side by side; nothing else changes.
+    return model.to(memory_format=torch.channels_last)  # type: ignore[no-any-return, call-overload]
