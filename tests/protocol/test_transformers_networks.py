@@ -2,10 +2,9 @@
 
 import pytest
 import torch
+import transformers
 from agreement import agrees
 from small_models import sites_of
-
-transformers = pytest.importorskip("transformers")
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "num_labels": 3}
 

@@ -7,7 +7,7 @@ says `same order` where every figure that a sketch gave is met within a factor t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from walkback.experiments.config import RunConfig
@@ -114,9 +114,9 @@ class Row:
 
 def compare(recipe: Recipe, config: RunConfig, result: Mapping[str, Any] | None) -> Row:
     """A finished run beside its sketch; None where it is not trained yet."""
-    row = {"recipe": recipe.name, "seed": config.seed, "run_id": config.run_id, "command": config.command}
+    row = Row(recipe.name, config.seed, config.run_id, config.command)
     if result is None:
-        return Row(**row)  # type: ignore[arg-type]
+        return row
     measured = _figures(result)
     checks: list[tuple[str, tuple[float, float] | None, Callable[..., bool]]] = [
         ("accuracy", recipe.accuracy, _within(ACCURACY_TOLERANCE)),
@@ -128,7 +128,7 @@ def compare(recipe: Recipe, config: RunConfig, result: Mapping[str, Any] | None)
     differs = [name for name, seen, same in checks if seen is not None and not same(measured[name], *seen)]
     if recipe.fires is not None and measured["fires"] != recipe.fires:
         differs.append(f"fires ({measured['fires'] or 'nothing'}, not {recipe.fires or 'nothing'})")
-    return Row(**row, measured=measured, differs=tuple(differs))  # type: ignore[arg-type]
+    return replace(row, measured=measured, differs=tuple(differs))
 
 
 def _figures(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,16 +18,18 @@ _JOINS = {"stack", "cat", "tensor", "array", "asarray", "as_tensor", "hstack", "
 def check(module: Module) -> Iterator[Hit]:
     """Means of per-layer cosines: of a comprehension, or of a list that a loop fills and nobody else reads."""
     for node in module.nodes:
+        if not isinstance(node, ast.expr):
+            continue
         collected = _averaged(node)
         if collected is None:
             continue
         collected = _unjoined(collected)
         if _is_per_layer(module, collected):
             what = f"`{text(node)}` averages a cosine over layers and keeps none of them"
-            yield Hit(node, what, f"report {text(collected)} per layer; the mean, if at all, beside it")  # type: ignore[arg-type]
+            yield Hit(node, what, f"report {text(collected)} per layer; the mean, if at all, beside it")
 
 
-def _averaged(node: ast.AST) -> ast.expr | None:
+def _averaged(node: ast.expr) -> ast.expr | None:
     """What a mean is taken of: `np.mean(x)`, `torch.stack(x).mean()`, `sum(x) / len(x)`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Call):
         sums = isinstance(node.left.func, ast.Name) and node.left.func.id == "sum" and len(node.left.args) == 1

@@ -19,10 +19,12 @@ _DIRECTION = re.compile(r"grad|credit|delta|align|cos|angle|error|update", re.IG
 def check(module: Module) -> Iterator[Hit]:
     """`g[g.abs() < 1e-8] = 0` and `torch.where(g.abs() < 1e-8, 0, g)`, where directions are compared."""
     for node in module.nodes:
+        if not isinstance(node, ast.stmt | ast.expr):
+            continue
         test = _zeroed_where(module, node)
         if test is not None and _is_tiny(test) and _about_directions(module, node):
             what = f"`{text(node)}` sets small entries to zero, and a gradient has no size that counts as small"
-            yield Hit(node, what, "leave them; compare directions in float64, scaled by their largest entry")  # type: ignore[arg-type]
+            yield Hit(node, what, "leave them; compare directions in float64, scaled by their largest entry")
 
 
 def _zeroed_where(module: Module, node: ast.AST) -> ast.Compare | None:
