@@ -96,8 +96,13 @@ def _smallest_norm(vectors: Tensor, dim: int) -> float:
     return float(norms.nan_to_num(nan=float("inf"), posinf=float("inf")).min())
 
 
-def _guarded_norm(call: Callable[[], Tensor], x: Tensor, *_: Any, **__: Any) -> Tensor:
-    result = call()
+def _operands(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """What a function is about, given by position or by any of the names that torch has for it."""
+    return [*args, *(kwargs[name] for name in ("self", "input", "A", "x", "other") if name in kwargs)]
+
+
+def _guarded_norm(call: Callable[[], Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    result, x = call(), next(iter(_operands(args, kwargs)), None)
     is_half = isinstance(x, Tensor) and x.dtype == torch.float16 and x.numel() > 0
     if is_half and bool((result == 0).any()):
         raise PitfallError(
@@ -108,8 +113,9 @@ def _guarded_norm(call: Callable[[], Tensor], x: Tensor, *_: Any, **__: Any) -> 
     return result
 
 
-def _guarded_comparison(call: Callable[[], Tensor], left: Any, right: Any, **_: Any) -> Tensor:
-    for value, limit in ((left, right), (right, left)):
+def _guarded_comparison(call: Callable[[], Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    pair = _operands(args, kwargs)[:2]
+    for value, limit in (pair, pair[::-1]) if len(pair) == 2 else ():
         if _is_nan(value) and isinstance(limit, int | float) and not _asked_by_walkback():
             raise PitfallError(
                 f"NaN was compared with {limit:g}: every comparison with NaN is false, so it passes as well as it "

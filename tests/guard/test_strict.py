@@ -203,3 +203,15 @@ def test_a_training_run_under_the_guard_is_not_told_as_unmeasured(monkeypatch):
     monkeypatch.setattr(measure, "report_on", diverged)
     with pytest.raises(PitfallError):
         measure.report_if_possible(None, None, [], None, null_draws=0)
+
+
+def test_operands_given_by_name_are_watched_and_sound_ones_let_through():
+    values = torch.ones(3)
+    with walkback.strict():
+        assert bool(torch.gt(input=values, other=0.3).all())
+        assert bool(values.gt(other=0.3).all())
+        assert float(torch.linalg.norm(input=values)) == pytest.approx(3**0.5)
+        with pytest.raises(PitfallError, match="NaN was compared"):
+            torch.gt(input=torch.tensor(float("nan")), other=0.3)
+        with pytest.raises(PitfallError, match="float16"):
+            torch.linalg.vector_norm(x=torch.zeros(3, dtype=torch.float16))

@@ -107,7 +107,7 @@ def test_what_was_left_out_is_not_passed():
     assert some.reading("b").state is walkback.State.PASS
     assert not some.complete
     early = walkback.diagnose(model, data, sites=range(5))
-    assert early.reading("a").state is walkback.State.PASS
+    assert early.reading("a").state is walkback.State.NOT_MEASURED  # a later block may have grown
     assert early.reading("b").state is walkback.State.NOT_MEASURED
     assert "the last site, 8, which was not among the measured ones" in early.reading("b").sentence
 

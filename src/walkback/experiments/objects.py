@@ -41,9 +41,11 @@ class Objects:
         if not keys:
             return {}
         with self._asking("read", keys[0]):
-            found = self._files.cat([self._place(key) for key in keys], on_error="omit")
-        # One single path comes back as bare bytes.
-        return {self._key(place): content for place, content in found.items()} if isinstance(found, dict) else {}
+            found = self._files.cat([self._place(key) for key in keys], on_error="return")
+            for content in found.values():
+                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                    raise content
+        return {self._key(place): content for place, content in found.items() if isinstance(content, bytes)}
 
     def write(self, key: str, content: bytes) -> None:
         """Write an object, in the place of whatever is there."""

@@ -76,7 +76,7 @@ class ResidualGrowth:
             return make.not_measured("There is one site only, and growth needs the two ends of a block.")
         largest = max(growths)
         block = growths.index(largest) + 1
-        if max(measured.site_gaps) > 1:
+        if measured.site_numbers is not None:
             return self._over_several_blocks(make, measured, block)
         return make.judged(
             largest,
