@@ -14,12 +14,13 @@ import torch
 import walkback
 from walkback.errors import InputError
 from walkback.protocol import distributed
+from walkback.protocol.fidelity import Fidelity
 
 SCRIPT = Path(ranks.__file__)
 
 
 SAMPLES = 601
-SCENES = ("dealt_out", "one_fails", "uneven", "sharded", "one_alone")
+SCENES = ("dealt_out", "one_fails", "uneven", "sharded", "one_alone", "after_one_alone")
 
 
 def run(folder, samples, processes, scenes):
@@ -98,6 +99,13 @@ def test_one_rank_alone_is_asked_for_or_is_told_after_a_while(job):
     assert first["samples"] == SAMPLES
     assert "rank 0 of 2 did not call walkback.diagnose within" in second["error"]
     assert "gather=False" in second["error"]
+    same_as_one_process(job["after_one_alone"], SAMPLES)
+
+
+def test_the_fidelity_of_all_ranks_weighs_each_by_its_samples():
+    known = [Fidelity((1.0, 0.5), samples=32), Fidelity((0.0, 0.5), samples=8)]
+    assert distributed._mean_fidelity(known) == Fidelity((0.8, 0.5), samples=40)
+    assert distributed._mean_fidelity([*known, Fidelity(None, "no fp64 pass")]).why_not == "no fp64 pass"
 
 
 def test_a_sharded_model_is_refused_in_a_sentence(job):

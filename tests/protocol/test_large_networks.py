@@ -112,6 +112,26 @@ def test_what_was_left_out_is_not_passed():
     assert "the last site, 8, which was not among the measured ones" in early.reading("b").sentence
 
 
+@pytest.mark.parametrize("sites", [[0, 4, 8], [4, 5, 6, 7, 8], [4]])
+@pytest.mark.parametrize("thresholds", [{}, {"drift_share_ceiling": 0.001}])
+def test_direction_drift_is_judged_at_the_middle_of_the_network_whatever_is_chosen(sites, thresholds):
+    model, data = deep(), batches()
+    limits = walkback.DiagnosticThresholds(**thresholds)
+    every = walkback.diagnose(model, data, thresholds=limits).reading("c")
+    some = walkback.diagnose(model, data, thresholds=limits, sites=sites).reading("c")
+    assert (some.figure, some.state) == (pytest.approx(every.figure, rel=1e-12), every.state)
+    assert sites[some.site] == every.site == DEPTH // 2
+
+
+@pytest.mark.parametrize("thresholds", [{}, {"drift_share_ceiling": 0.001}])
+def test_direction_drift_without_the_middle_site_is_not_measured(thresholds):
+    limits = walkback.DiagnosticThresholds(**thresholds)
+    report = walkback.diagnose(deep(), batches(), thresholds=limits, sites=[0, 1, 8])
+    assert report.reading("c").state is walkback.State.NOT_MEASURED
+    assert "the middle site, 4, which was not among the measured ones" in report.reading("c").sentence
+    assert len(report.site_stabilities) == 3
+
+
 def test_a_mean_growth_over_several_blocks_can_fire():
     model = deep()
     with torch.no_grad():

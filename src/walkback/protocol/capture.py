@@ -33,6 +33,8 @@ class Capture:
     reduction: TokenReduction
     offset: int = 0
     """How many samples came in earlier batches."""
+    middle: int | None = None
+    """The place of the network's middle site; None where it was left out."""
 
     @property
     def hiddens(self) -> Sequence[Tensor]:
@@ -235,7 +237,7 @@ def capture(
         lambda logits: error_at_logits(loss, logits, batch.targets),
     )
     trace = Trace(batch.inputs, sites.hiddens, sites.logits, batch.targets, sites.error)
-    return Capture(trace, sites.grads, reduction, offset)
+    return Capture(trace, sites.grads, reduction, offset, chain.middle)
 
 
 def _checked(logits: Tensor, batch: Batch) -> Tensor:

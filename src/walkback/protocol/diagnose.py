@@ -143,7 +143,7 @@ class Session:
                 self.meter.add(seen)
         assert fidelity is not None
         fidelity = self.ranks.merged(folding, self.meter, fidelity)
-        return folding.fields() | {"reference_fidelity": fidelity[0], "no_fidelity": fidelity[1]}
+        return folding.fields() | fidelity.fields()
 
     def _samples_at_once(self, first: Batch) -> int:
         """How many samples to measure in one pass: more than a batch holds, as long as the sites stay small.

@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -31,7 +30,6 @@ MEETING_MINUTES = 10
 """How long a rank waits for the others to call `diagnose` too."""
 
 _DEALT: ContextVar[tuple[int, int]] = ContextVar("walkback_dealt", default=(0, 1))
-_MEETINGS = count()
 
 
 def number_of(sample: int) -> int:
@@ -67,6 +65,8 @@ class Ranks:
     counts: tuple[int, ...] = ()
     """How many samples each rank brought, once they are known."""
     _told: bool = field(default=False, repr=False)
+    _meetings: ClassVar[int] = 0
+    """How many meetings of all ranks this process was at: the same number on every rank."""
 
     @classmethod
     def of(cls, model: nn.Module, gather: bool | None) -> Ranks:
@@ -144,7 +144,7 @@ class Ranks:
 
     def _meet(self) -> None:
         """Wait until all ranks are here, but not for ever: a call on one rank alone is an easy mistake."""
-        store, meeting = _store(), next(_MEETINGS)
+        store, meeting = _store(), Ranks._meetings
         if store is None:
             return
         store.set(f"walkback/{meeting}/{self.rank}", "here")
@@ -152,11 +152,13 @@ class Ranks:
             try:
                 store.wait([f"walkback/{meeting}/{rank}"], timedelta(minutes=MEETING_MINUTES))
             except RuntimeError:
+                store.delete_key(f"walkback/{meeting}/{self.rank}")
                 raise InputError(
                     f"rank {rank} of {self.ranks} did not call walkback.diagnose within {MEETING_MINUTES} minutes. "
                     "Call it on every rank, each with its share of the batches, or pass gather=False to measure this "
                     "process alone."
                 ) from None
+        Ranks._meetings += 1
 
 
 def _store() -> Any:
@@ -184,12 +186,13 @@ def _merged_parts(everyone: Sequence[Measured]) -> dict[str, Any]:
 
 
 def _mean_fidelity(fidelities: Sequence[Fidelity]) -> Fidelity:
-    """Every rank measured as many samples, so their mean is that over all; one that could not leaves none."""
-    for cosines, why in fidelities:
-        if cosines is None:
-            return None, why
-    known = [cosines for cosines, _ in fidelities if cosines is not None]
-    return tuple(sum(site) / len(known) for site in zip(*known, strict=True)), ""
+    """The mean over the samples of all ranks; one rank that could not measure leaves none."""
+    for fidelity in fidelities:
+        if fidelity.cosines is None:
+            return fidelity
+    samples = sum(fidelity.samples for fidelity in fidelities)
+    weighted = [[f.samples * cosine for cosine in f.cosines] for f in fidelities if f.cosines is not None]
+    return Fidelity(tuple(sum(site) / samples for site in zip(*weighted, strict=True)), samples=samples)
 
 
 def _on_cpu(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,17 @@ from walkback.protocol.sites import Chain
 
 FIDELITY_SAMPLES = 32
 
-Fidelity = tuple[tuple[float, ...] | None, str]
-"""(one cosine per site, ""), or (None, why it could not be measured)."""
+
+class Fidelity(NamedTuple):
+    """The mean cosine at each site over some samples, or why it could not be measured."""
+
+    cosines: tuple[float, ...] | None
+    why_not: str = ""
+    samples: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        """As fields of `Measurements`."""
+        return {"reference_fidelity": self.cosines, "no_fidelity": self.why_not}
 
 
 def reference_fidelity(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, seen: Capture) -> Fidelity:
@@ -45,13 +55,13 @@ def double_pass(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None)
 def fidelity_of(seen: Capture, exact: Sites | str) -> Fidelity:
     """How well the captured gradients of a batch agree with those of its first samples in fp64."""
     if all(h.dtype == torch.float64 for h in seen.hiddens):
-        return tuple(1.0 for _ in seen.hiddens), ""
+        return Fidelity(tuple(1.0 for _ in seen.hiddens), samples=seen.samples)
     if isinstance(exact, str):
-        return None, exact
+        return Fidelity(None, exact)
     rounded = [seen.reduction.vectors(g)[: len(exact.logits)] for g in seen.grads]
     doubled = [seen.reduction.vectors(g) for g in exact.grads]
     cosines = [_agreement(r, e).mean() for r, e in zip(rounded, doubled, strict=True)]
-    return tuple(torch.stack(cosines).tolist()), ""
+    return Fidelity(tuple(torch.stack(cosines).tolist()), samples=len(exact.logits))
 
 
 def _in_double_precision(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> Sites:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from walkback.errors import BatchError
 from walkback.protocol.capture import Capture
+from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain
 from walkback.registry import DIAGNOSTICS
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the first batch was like, without the batch itself."""
+
+    reduction: TokenReduction
+    shapes: tuple[tuple[int, ...], ...]
+    """Of h_l, at each site."""
+    widths: tuple[int, ...]
+    """Of one sample's vector, at each site."""
+
+    @classmethod
+    def of(cls, seen: Capture) -> Opening:
+        """Take down shapes and widths."""
+        shapes = tuple(tuple(hidden.shape) for hidden in seen.hiddens)
+        return cls(seen.reduction, shapes, tuple(int(vectors.shape[1]) for vectors in seen.grad_vectors))
 
 
 class Folding:
@@ -17,15 +36,14 @@ class Folding:
     def __init__(self, chain: Chain, diagnostics: Iterable[str] | None = None) -> None:
         self.chain = chain
         self.samples = 0
-        self.opening: Capture | None = None
-        """The first batch."""
+        self.opening: Opening | None = None
         self._diagnostics = {name: DIAGNOSTICS.load(name) for name in diagnostics or DIAGNOSTICS}
         self.parts: dict[str, Any] = {}
         """What each diagnostic has added up so far, by its name."""
 
     def add(self, seen: Capture) -> None:
         """Fold one batch in."""
-        self.opening = self.opening or seen
+        self.opening = self.opening or Opening.of(seen)
         _check_widths(self.opening, seen)
         self.samples += seen.samples
         for name, diagnostic in self._diagnostics.items():
@@ -35,7 +53,7 @@ class Folding:
     def fields(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches, as fields of `Measurements`."""
         assert self.opening is not None
-        described = dict.fromkeys(self.opening.reduction.describe(tuple(h.shape)) for h in self.opening.hiddens)
+        described = dict.fromkeys(map(self.opening.reduction.describe, self.opening.shapes))
         fields: dict[str, Any] = {
             "sites": tuple(map(str, self.chain.taps)),
             "site_numbers": self.chain.numbers,
@@ -51,12 +69,12 @@ class Folding:
         return fields | ({"extra": extra} if extra else {})
 
 
-def _check_widths(first: Capture, seen: Capture) -> None:
+def _check_widths(first: Opening, seen: Capture) -> None:
     """Widths that change between batches cannot be averaged."""
-    for site, (before, now) in enumerate(zip(first.grad_vectors, seen.grad_vectors, strict=True)):
-        if before.shape[1] != now.shape[1]:
+    for site, (width, now) in enumerate(zip(first.widths, seen.grad_vectors, strict=True)):
+        if width != now.shape[1]:
             raise BatchError(
                 f"site {site} has the shape {tuple(seen.hiddens[site].shape)} in one batch and "
-                f"{tuple(first.hiddens[site].shape)} in the first; gradients of different widths cannot be averaged. "
+                f"{first.shapes[site]} in the first; gradients of different widths cannot be averaged. "
                 "Pad to one length, or pass tokens='class_token'."
             )

@@ -65,6 +65,13 @@ class Chain:
     last: int = 0
     """The number of the network's last site, where the taps are not all."""
 
+    @property
+    def middle(self) -> int | None:
+        """The place among the taps of the network's middle site, ⌊L/2⌋; None where it was left out."""
+        if self.numbers is None:
+            return (len(self.taps) - 1) // 2
+        return self.numbers.index(self.last // 2) if self.last // 2 in self.numbers else None
+
 
 def find_chain(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
     """The chain of blocks: the named ones, or the longest that the structure shows."""

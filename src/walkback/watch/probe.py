@@ -68,16 +68,18 @@ class Probe:
         The fidelity to fp64 is measured where the deepest gradient is under `floor`.
         """
         meter = AlignmentMeter.of(self.credit, 0) if self.credit is not None else None
-        folding = Folding(self.chain, self.diagnostics)
+        folding, opening = Folding(self.chain, self.diagnostics), None
         with untouched(self.model):
             for seen in self._captures():
+                opening = opening or seen
                 folding.add(seen)
                 if meter is not None:
                     meter.add(seen)
             fields = folding.fields()
-            assert folding.opening is not None
+            assert opening is not None
             if not fields["bp_grad_norms"][-1] >= floor:
-                fields |= self._fidelity(folding.opening)
+                first = next(read_batches(self.batches, self.model))
+                fields |= reference_fidelity(self.model, self.chain, first, self.loss, opening).fields()
         if meter is not None:
             fields["alignment"] = meter.figures()
         return Measurements(**fields)
@@ -88,8 +90,3 @@ class Probe:
             seen = capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
             offset += seen.samples
             yield seen
-
-    def _fidelity(self, opening: Capture) -> dict[str, Any]:
-        first = next(read_batches(self.batches, self.model))
-        cosines, why_not = reference_fidelity(self.model, self.chain, first, self.loss, opening)
-        return {"reference_fidelity": cosines, "no_fidelity": why_not}

@@ -38,10 +38,11 @@ class GroupSums:
 
 @dataclass(frozen=True)
 class Part:
-    """The groups that some batches touched, by number, and how wide each site is."""
+    """The groups that some batches touched, by number, how wide each site is, and which is the network's middle."""
 
     groups: dict[int, GroupSums]
     widths: tuple[int, ...]
+    middle: int | None
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class DirectionDrift:
             total = cat([vectors[start:stop].sum(dim=0, dtype=float64) for vectors in capture.grad_vectors])
             groups[number] = GroupSums(total, squares[:, start:stop].sum(dim=1), stop - start)
             start = stop
-        return Part(groups, tuple(v.shape[1] for v in capture.grad_vectors))
+        return Part(groups, tuple(v.shape[1] for v in capture.grad_vectors), capture.middle)
 
     @staticmethod
     def merge(left: Part, right: Part) -> Part:
@@ -85,7 +86,7 @@ class DirectionDrift:
         groups = dict(left.groups)
         for number, sums in right.groups.items():
             groups[number] = groups[number] + sums if number in groups else sums
-        return Part(groups, left.widths)
+        return Part(groups, left.widths, left.middle)
 
     @staticmethod
     def figures(part: Part) -> dict[str, Any]:
@@ -98,7 +99,6 @@ class DirectionDrift:
         squares = stack([g.squares for g in groups]).cpu().numpy()
         sizes = np.array([g.count for g in groups], dtype=np.float64)
         edges = np.cumsum((0, *part.widths))
-        middle = (len(part.widths) - 1) // 2
         # A diverged network has infinite sums; they become NaN figures here and fire as such.
         with np.errstate(invalid="ignore", over="ignore"):
             sites = [
@@ -109,9 +109,9 @@ class DirectionDrift:
         intervals = [site.share_interval for site in sites]
         return {
             "groups": int((sizes == GROUP).sum()),
-            "stability_layer": middle,
-            "cross_batch_stability": stabilities[middle],
-            "cross_batch_stability_interval": sites[middle].stability_interval,
+            "stability_layer": part.middle,
+            "cross_batch_stability": None if part.middle is None else stabilities[part.middle],
+            "cross_batch_stability_interval": None if part.middle is None else sites[part.middle].stability_interval,
             "site_stabilities": None if None in stabilities else stabilities,
             "drift_shares": None if None in shares else shares,
             "drift_share_intervals": None if None in intervals else intervals,
@@ -143,6 +143,8 @@ class DirectionDrift:
         make = ReadingMaker(self.letter, "drift share", ">", ceiling)
         if measured.drift_shares is None:
             return make.not_measured("The drift share needs two samples or more whose gradients are not all zero.")
+        if _left_out(measured):
+            return make.not_measured(_left_out(measured))
         site = measured.stability_layer or 0
         figure = measured.drift_shares[site]
         if figure - figure != 0:
@@ -156,6 +158,8 @@ class DirectionDrift:
 
     @staticmethod
     def _why_missing(measured: Measurements) -> str:
+        if _left_out(measured):
+            return _left_out(measured)
         if measured.groups is not None and measured.groups > 1:
             return "The batch-mean gradients are exactly zero and have no direction."
         if measured.groups is not None:
@@ -170,6 +174,13 @@ class DirectionDrift:
         share = measured.drift_shares[measured.stability_layer]
         amount = "under 1 %" if share < 0.01 else f"{written(100 * share)} %"
         return f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
+
+
+def _left_out(measured: Measurements) -> str:
+    """That the site to judge at was not measured, where that is so."""
+    if measured.site_numbers is None or measured.last_site is None or measured.stability_layer is not None:
+        return ""
+    return f"(c) is read at the middle site, {measured.last_site // 2}, which was not among the measured ones."
 
 
 @dataclass(frozen=True)
