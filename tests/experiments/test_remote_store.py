@@ -17,6 +17,7 @@ from walkback.experiments import checkpoint, lease
 from walkback.experiments.lease import Claim, Lease
 from walkback.experiments.objects import Objects
 from walkback.experiments.remote_store import RemoteRunStore
+from walkback.experiments.shown import networks_in
 from walkback.experiments.store import RunState, RunStore, open_store
 from walkback.experiments.train import train_or_resume
 
@@ -118,6 +119,12 @@ def test_the_commands_take_an_address(s3, tmp_path, monkeypatch, capsys):
     measured = app(["diagnose", config.run_id, "--tokens", "flatten"], standalone_mode=False)
     assert measured in (0, 1)
     assert not (tmp_path / "runs").exists()
+
+
+def test_an_unfinished_run_under_an_address_is_shown(store):
+    interrupted(store, 1)
+    (shown,) = networks_in([tiny(epochs=3).run_id], again(store))
+    assert list(shown.positions) == [0, 1]
 
 
 def test_addresses_that_cannot_work_are_refused(s3, tmp_path):

@@ -120,6 +120,8 @@ def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _stored(run: StoredRun, store: RunStore) -> Network:
     if not run.finished:
+        if not run.trace():  # which brings the trace here from wherever the store is
+            raise RecordError(f"run {run.run_id} holds no measurements yet.")
         return _from_trace(run.trace_file)
     result = run.result()
     baseline = store.at(result["baseline"]["id"]) if result["baseline"] else None
