@@ -29,8 +29,9 @@ from walkback.protocol.sites import Blocks, Chain
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
 
-MOST_SAMPLES, MOST_SITE_VALUES = 512, 2**20
-"""Small batches are measured together up to this many samples, and this many values at all sites."""
+MOST_SAMPLES, MOST_SITE_VALUES = 640, 2**20
+"""Small batches are measured together up to this many samples, half of the published protocol, and this many values
+at all sites."""
 
 LOOK_SAMPLES = 4
 """How many samples the passes that only look at the structure use."""
@@ -141,6 +142,7 @@ class Session:
             folding.add(seen)
             if self.meter is not None:
                 self.meter.add(seen)
+            del batch, seen  # before the next is joined, not after
         assert fidelity is not None
         fidelity = self.ranks.merged(folding, self.meter, fidelity)
         return folding.fields() | fidelity.fields()

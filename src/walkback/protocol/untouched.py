@@ -83,10 +83,11 @@ def untouched(model: nn.Module) -> Iterator[None]:
 def _make_measurable(model: nn.Module) -> None:
     for module in model.modules():
         # Not model.eval(): an override of it may do more, such as merging weights, that nothing here could undo.
-        module.training = False
+        # And not by setattr, which a module makes ten times as slow.
+        own = vars(module)
+        own["training"] = False
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
-        for name in BACKWARD_HOOKS:
-            setattr(module, name, OrderedDict())
+        own.update((name, OrderedDict()) for name in BACKWARD_HOOKS)
     for parameter in model.parameters():
         # Activation gradients alone are needed, and a parameter's gradient costs as much again.
         parameter.requires_grad_(False)
@@ -113,7 +114,7 @@ class _Before:
     def restore(self) -> None:
         """Put everything back. What did not change is not written to."""
         for module, name, value in self.attributes:
-            setattr(module, name, value)
+            vars(module)[name] = value
         for parameter, requires_grad in self.wanted:
             parameter.requires_grad_(requires_grad)
         for module, buffers in self.slots:
