@@ -326,3 +326,21 @@ def test_batches_are_left_as_they_were():
     assert torch.equal(targets, copies[1])
     assert inputs.grad is None
     assert inputs.is_leaf
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_the_mode_of_a_scripted_module_is_put_back():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+            self.dropout = torch.jit.script(nn.Dropout(0.5))
+
+        def forward(self, x):
+            return x + self.dropout(self.linear(x))
+
+    model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 3))
+    data = [(torch.randn(16, 4), torch.randint(0, 3, (16,)))]
+    first, second = (walkback.diagnose(model, data, blocks=["1", "2"]) for _ in range(2))
+    assert first.residual_norms == second.residual_norms
+    assert model[1].dropout.training

@@ -83,11 +83,9 @@ def untouched(model: nn.Module) -> Iterator[None]:
 def _make_measurable(model: nn.Module) -> None:
     for module in model.modules():
         # Not model.eval(): an override of it may do more, such as merging weights, that nothing here could undo.
-        # And not by setattr, which a module makes ten times as slow.
-        own = vars(module)
-        own["training"] = False
+        module.training = False
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
-        own.update((name, OrderedDict()) for name in BACKWARD_HOOKS)
+        vars(module).update((name, OrderedDict()) for name in BACKWARD_HOOKS if name in vars(module))
     for parameter in model.parameters():
         # Activation gradients alone are needed, and a parameter's gradient costs as much again.
         parameter.requires_grad_(False)
@@ -100,12 +98,11 @@ class _Before:
     """What a model was like, to be put back."""
 
     def __init__(self, model: nn.Module) -> None:
-        kept = ("training", *BACKWARD_HOOKS)
-        self.attributes = [
-            (module, name, module.__dict__[name])
+        # A scripted module has its mode, and no hooks, elsewhere than in its dictionary.
+        self.modes = [(module, module.training) for module in model.modules()]
+        self.hooks = [
+            (module, {name: vars(module)[name] for name in BACKWARD_HOOKS if name in vars(module)})
             for module in model.modules()
-            for name in kept
-            if name in module.__dict__
         ]
         self.wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         self.slots = [(module, dict(module._buffers)) for module in model.modules() if module._buffers]
@@ -113,8 +110,10 @@ class _Before:
 
     def restore(self) -> None:
         """Put everything back. What did not change is not written to."""
-        for module, name, value in self.attributes:
-            vars(module)[name] = value
+        for module, training in self.modes:
+            module.training = training
+        for module, hooks in self.hooks:
+            vars(module).update(hooks)
         for parameter, requires_grad in self.wanted:
             parameter.requires_grad_(requires_grad)
         for module, buffers in self.slots:
