@@ -252,11 +252,20 @@ def test_other_architectures(tmp_path):
 
 
 def widths(**wide):
-    """The published verdicts at d = 256, and at d = 512 too but for the methods given."""
-    narrow = {"bp": {}, "dfa": BROKEN, "state_bridge": BRIDGE, "credit_bridge": BROKEN}
-    rows = [seeds(f"{method} d256", **figures) for method, figures in narrow.items()]
-    rows += [seeds(f"{method} d512", **figures) for method, figures in (narrow | wide).items()]
-    return [report for three in rows for report in three]
+    """A width study: at d = 512 the verdicts of d = 256 and ten times the growth, but for what is given."""
+    bp, broken = {"fired": "", "growth": 2.0, "accuracy": 0.6}, {"fired": "ab", "growth": 1e3, "accuracy": 0.3}
+    narrow = {"bp": bp, "dfa": broken, "state_bridge": broken, "credit_bridge": broken}
+    sizes = {256: narrow, 512: {method: row | {"growth": 10 * row["growth"]} for method, row in narrow.items()} | wide}
+    return {
+        "rows": [
+            {
+                "label": f"{method} d{size}", "seeds": SEEDS, "accuracies": [row["accuracy"]] * 3,
+                "growths": [row["growth"]] * 3, "growths_then": [row["growth"]] * 3, "fired_then": [row["fired"]] * 3,
+            }
+            for size, rows in sizes.items()
+            for method, row in rows.items()
+        ]
+    }  # fmt: skip
 
 
 def test_small_cnn_width_and_depth_of_time(tmp_path):
@@ -267,12 +276,18 @@ def test_small_cnn_width_and_depth_of_time(tmp_path):
     )
     write_audit(tmp_path, "small_cnn", cnn)
     assert status(tmp_path, "C17") is REPRODUCED
-    write_audit(tmp_path, "width_resmlp", widths(dfa=BROKEN | {"growth": 1e4}))
+    width, broken = tmp_path / "width_width_resmlp.json", {"fired": "ab", "growth": 1e4, "accuracy": 0.3}
+    write(width, widths())
     assert status(tmp_path, "C18") is REPRODUCED
-    write_audit(tmp_path, "width_resmlp", widths(dfa=BROKEN | {"growth": 100.0}))
+    write(width, widths(state_bridge=broken | {"growth": 999.0}))  # no stronger than at d = 256
     assert status(tmp_path, "C18") is PARTLY
-    write_audit(tmp_path, "width_resmlp", widths(dfa={}, state_bridge={}, credit_bridge={}, bp=BROKEN))
+    write(width, widths(dfa=broken | {"growth": 100.0}))
+    assert status(tmp_path, "C18") is PARTLY
+    calm = {"fired": "", "growth": 2.0, "accuracy": 0.6}
+    write(width, widths(dfa=calm, state_bridge=calm, credit_bridge=calm, bp=broken))
     assert status(tmp_path, "C18") is NOT
+    write(width, {"rows": widths()["rows"][1:]})
+    assert status(tmp_path, "C18") is NOT_RUN
     write(tmp_path / "temporal_vit_mini_d128.json", {"runs": runs("dfa", *[(1, 5, 3)] * 3, final_accuracy=0.22)})
     assert status(tmp_path, "C15") is REPRODUCED
     student = {"runs": runs("dfa", *[(20, None, None)] * 3, final_accuracy=0.33)}
@@ -310,12 +325,18 @@ def test_removing_the_terminal_norm(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("agreeing", "expected"), [((20, 19, 21), REPRODUCED), ((11, 12, 21), PARTLY), ((11, 12, 5), NOT)]
+    ("agreeing", "one_test", "expected"),
+    [
+        ((20, 19, 21), False, REPRODUCED),
+        ((11, 12, 21), False, PARTLY),
+        ((11, 12, 5), False, NOT),
+        ((11, 20, 11), True, NOT),  # drawn again is removed again, and does not count.
+    ],
 )
-def test_triangulation(tmp_path, agreeing, expected):
+def test_triangulation(tmp_path, agreeing, one_test, expected):
     tests = zip(("removal", "rerandomised", "probe"), agreeing, strict=True)
     found = {name: {"of": 21, "agree": n, "uses_depth_but_d_fires": 21 - n} for name, n in tests}
-    write(tmp_path / f"triangulation_{RECORD}.json", {"agreement": found})
+    write(tmp_path / f"triangulation_{RECORD}.json", {"agreement": found, "redrawn_is_removed": one_test})
     assert status(tmp_path, "N07") is expected
 
 

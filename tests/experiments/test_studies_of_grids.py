@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from reference.made_results import epoch, network, null, row, write_audit, write_run
@@ -16,11 +18,13 @@ def answer(name, path):
     return STUDIES.load(name).run(load_audit(path))
 
 
-def audit_of(results, reports, *, baseline="", **others):
+def audit_of(results, reports, *, baseline="", epochs=MappingProxyType({}), **others):
     """An audit with a run behind every report."""
     rows = []
     for number, report in enumerate(reports):
-        write_run(results, f"run{number}", [epoch(n, acc=report.headline_acc) for n in range(4)], **others)
+        figures = {"acc": report.headline_acc, "growth": report.max_per_block_growth, "g": report.bp_grad_norms[-1]}
+        last = epochs.get(report.method_name, 3)
+        write_run(results, f"run{number}", [epoch(n, **figures) for n in range(last + 1)], **others)
         rows.append(row(report.method_name, report.seed, f"run{number}", baseline))
     return write_audit(results, "made", reports, rows)
 
@@ -60,9 +64,11 @@ def test_readings_at_several_widths(tmp_path):
         network("bp d256", 1), network("bp d512", 1),
         network("dfa d256", 1, **broken), network("dfa d512", 1, growth=1e3),
     ]  # fmt: skip
-    found = answer("width", audit_of(tmp_path, reports))
+    found = answer("width", audit_of(tmp_path, reports, epochs={"dfa d256": 5}))
     assert found["same"] == {"bp": True, "dfa": False}
-    assert [(r["method"], r["size"], r["epochs"]) for r in found["rows"]][2:] == [("dfa", 256, 3), ("dfa", 512, 3)]
+    assert [(r["method"], r["size"], r["epochs"]) for r in found["rows"]][2:] == [("dfa", 256, 5), ("dfa", 512, 3)]
+    assert [(r["shared_epoch"], r["fired_then"]) for r in found["rows"]][2:] == [(3, ["ab"]), (3, ["a"])]
+    assert found["rows"][3]["growths_then"] == pytest.approx([1e3])
     assert not STUDIES.load("depth").applies(load_audit(tmp_path / "audit_made.json"))
 
 
@@ -79,6 +85,7 @@ def test_functional_tests_are_held_against_d(tmp_path):
     assert run["passes_d"]
     assert run["points"] == pytest.approx({"removal": 40, "rerandomised": 40, "probe": 1})
     assert run["uses_depth"] == {"removal": True, "rerandomised": True, "probe": False}
+    assert answer("triangulation", path)["redrawn_is_removed"]
     agreement = answer("triangulation", path)["agreement"]
     assert agreement["removal"] == {"of": 1, "agree": 1, "uses_depth_but_d_fires": 0, "d_passes_but_no_use": 0}
     assert agreement["probe"] == {"of": 1, "agree": 0, "uses_depth_but_d_fires": 0, "d_passes_but_no_use": 1}
@@ -90,6 +97,7 @@ def test_a_network_without_skips_cannot_have_blocks_removed(tmp_path):
     path = audit_of(tmp_path, [network("bp", 1, acc=0.6)], baseline="frozen", depth=depth)
     (run,) = answer("triangulation", path)["runs"]
     assert (run["points"]["removal"], run["points"]["probe"]) == (None, None)
+    assert not answer("triangulation", path)["redrawn_is_removed"]
     assert answer("triangulation", path)["agreement"]["removal"]["of"] == 0
 
 
@@ -115,6 +123,7 @@ def test_firings_on_healthy_networks_are_counted_with_their_reasons(tmp_path):
     found = answer("false-positives", audit_of(tmp_path, reports))
     assert {letter: rate["fired"] for letter, rate in found["rates"].items()} == {"a": 0, "b": 1, "c": 1}
     assert [n["case"] for n in found["networks"] if n["fired"] == "b"] == ["confident"]
+    assert found["ever"]["b"] == {"fired": 1, "of": 3}
     mixed = audit_of(tmp_path, [*reports, network("dfa", 1)])
     assert not STUDIES.load("false-positives").applies(load_audit(mixed))
 

@@ -80,7 +80,9 @@ def _own_baseline(results: Results) -> Outcome:
 
 
 def _triangulated(results: Results) -> Outcome:
-    found = results.study("triangulation", RECORD)["agreement"]
+    study = results.study("triangulation", RECORD)
+    one_test = study["redrawn_is_removed"]
+    found = {n: test for n, test in study["agreement"].items() if not (one_test and n == "rerandomised")}
     agree = [test["of"] > 0 and test["agree"] >= AGREEING * test["of"] for test in found.values()]
     names = {"removal": "a block removed", "rerandomised": "a block redrawn", "probe": "a linear probe"}
     words = [
@@ -88,6 +90,7 @@ def _triangulated(results: Results) -> Outcome:
         f" (blocks matter where (d) fires: {test['uses_depth_but_d_fires']})"
         for name, test in found.items()
     ]
+    words += ["a block redrawn gives what its removal gives, and is not counted again"] if one_test else []
     return Outcome(by_cases(agree), "; ".join(words))
 
 
@@ -157,7 +160,8 @@ FINDINGS = (
         "three functional tests of depth agree or disagree with (d)",
         "–",
         "Reproduced: each of the three (a block removed, a block redrawn, a linear probe per site, all from 2 points "
-        "on) agrees with (d) on 90 % of the audit's networks. Partly: one or two of them do.",
+        "on) agrees with (d) on 90 % of the audit's networks. Partly: one or two of them do. Two tests that give the "
+        "same figures on every network, to half a point, count as one.",
         f"{PRESET}; walkback study triangulation",
         _triangulated,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from walkback.experiments.studies.audited import Audit
+from walkback.experiments.studies.audited import Audit, TracedRun
 from walkback.experiments.studies.base import Parts, Result, Study, shown
 from walkback.present.numbers import percent
 from walkback.present.page import Grid, Heading
@@ -18,17 +18,15 @@ def answer(audit: Audit) -> dict[str, Any]:
     """Rates of firing, and every network that fires with the figures beside the diagnostics."""
     networks = [_network(report) for report in audit.reports]
     rates = {letter: {"fired": sum(letter in n["fired"] for n in networks), "of": len(networks)} for letter in LETTERS}
-    ever = {run.label + f" {run.seed}": _ever(run) for run in audit.traces}
-    return {
-        "rates": rates,
-        "ever": {letter: sum(letter in fired for fired in ever.values()) for letter in LETTERS},
-        "networks": networks,
-    }
+    courses = [_ever(run) for run in audit.traces]
+    ever = {letter: {"fired": sum(letter in c for c in courses), "of": len(courses)} for letter in LETTERS}
+    return {"rates": rates, "ever": ever, "networks": networks}
 
 
-def _ever(run: Any) -> str:
+def _ever(run: TracedRun) -> set[str]:
     """The diagnostics that fire at some epoch from 1 on."""
-    return "".join(sorted({letter for record in run.records[1:] for letter in record.fired}))
+    readings = (reading for epoch in range(1, len(run.records)) for reading in run.report(epoch).readings)
+    return {reading.letter for reading in readings if reading.state is State.FIRE}
 
 
 def _network(report: DiagnosticReport) -> dict[str, Any]:
@@ -51,10 +49,8 @@ def _network(report: DiagnosticReport) -> dict[str, Any]:
 
 def draw(result: Result) -> Parts:
     """The rates, then the networks that fire."""
-    rates = [
-        [f"({letter})", f"{rate['fired']} of {rate['of']}", f"{result['ever'][letter]} of {rate['of']}"]
-        for letter, rate in result["rates"].items()
-    ]
+    counted = [result[when] for when in ("rates", "ever")]
+    rates = [[f"({n})", *(f"{count[n]['fired']} of {count[n]['of']}" for count in counted)] for n in LETTERS]
     names = ("growth", "last_gradient", "stability", "error_size", "scale_free", "fidelity", "drift_share")
     fired = [
         [

@@ -21,7 +21,12 @@ def answer(audit: Audit) -> dict[str, Any]:
     rows = [_row(label, reports) for label, reports in audit.by_method().items() if _strength(label) is not None]
     means = {(row["method"], row["penalty"]): row["mean_accuracy"] for row in rows}
     strengths = sorted({row["penalty"] for row in rows})
-    return {"rows": rows, "gaps": [_gap(means, s) for s in strengths if ("bp", s) in means and ("dfa", s) in means]}
+    middle = {len(r.bp_grad_norms) // 2 for r in audit.reports if r.bp_grad_norms}
+    return {
+        "rows": rows,
+        "middle_site": min(middle, default=0),
+        "gaps": [_gap(means, s) for s in strengths if ("bp", s) in means and ("dfa", s) in means],
+    }
 
 
 def _strength(label: str) -> tuple[str, float] | None:
@@ -66,7 +71,17 @@ def _gap(means: dict[tuple[str, float], float], strength: float) -> dict[str, An
 
 def draw(result: Result) -> Parts:
     """The rows, seeds side by side, then the gaps."""
-    headings = ("method", "λ", "accuracy", "growth", "‖h_L‖", "‖g_2‖", "deep Γ", "(d) pp", "fired")
+    headings = (
+        "method",
+        "λ",
+        "accuracy",
+        "growth",
+        "‖h_L‖",
+        f"‖g_{result['middle_site']}‖",
+        "deep Γ",
+        "(d) pp",
+        "fired",
+    )
     rows = [
         [
             row["method"],

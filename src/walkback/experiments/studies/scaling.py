@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from walkback.experiments.studies.audited import Audit
+from walkback.experiments.studies.audited import Audit, TracedRun
 from walkback.experiments.studies.base import Parts, Result, Study, side_by_side
 from walkback.present.numbers import signed
 from walkback.present.page import Grid
@@ -17,10 +17,18 @@ PATTERNS = {"depth": r"(\w+) depth (\d+)", "width": r"(\w+) d(\d+)"}
 
 
 def answer(audit: Audit, by: str) -> dict[str, Any]:
-    """One entry for each method and size, and whether (a) and (b) read the same at every size."""
-    rows = [_row(label, reports, by) for label, reports in audit.by_method().items() if _size(label, by)]
-    epochs = {run.label: run.epochs for run in audit.traces}
-    return {"by": by, "rows": [row | {"epochs": epochs[row["label"]]} for row in rows], "same": _same(rows)}
+    """One entry for each method and size, and whether (a) and (b) read the same at every size.
+
+    Sizes are compared at the last epoch that all of them were trained to.
+    """
+    sized = [(run, named) for run in audit.traces if (named := _size(run.label, by))]
+    shared = {method: min(run.epochs for run, named in sized if named[0] == method) for _, (method, _) in sized}
+    rows = [
+        _row(label, reports, by) | _then([run for run, _ in sized if run.label == label], shared)
+        for label, reports in audit.by_method().items()
+        if _size(label, by)
+    ]
+    return {"by": by, "rows": rows, "same": _same(rows)}
 
 
 def _size(label: str, by: str) -> tuple[str, int] | None:
@@ -44,23 +52,30 @@ def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, 
     }
 
 
-def _same(rows: Sequence[Result]) -> dict[str, bool]:
-    """Per method, whether the seeds' readings of (a) and (b) are the same at every size."""
-    methods = dict.fromkeys(row["method"] for row in rows)
-    read = {
-        method: {
-            tuple((seed, "a" in fired, "b" in fired) for seed, fired in zip(row["seeds"], row["fired"], strict=True))
-            for row in rows
-            if row["method"] == method
-        }
-        for method in methods
+def _then(runs: Sequence[TracedRun], shared: Mapping[str, int]) -> dict[str, Any]:
+    """The epochs of a row's runs, and what was read at the epoch that all sizes reached."""
+    at = shared[runs[0].label.split()[0]]
+    reports = [run.report(at) for run in runs]
+    return {
+        "epochs": runs[0].epochs,
+        "shared_epoch": at,
+        "growths_then": [r.max_per_block_growth for r in reports],
+        "fired_then": ["".join(x.letter for x in r.readings if x.state is State.FIRE) for r in reports],
     }
+
+
+def _same(rows: Sequence[Result]) -> dict[str, bool]:
+    """Per method, whether the seeds' readings of (a) and (b) at the shared epoch are the same at every size."""
+    read: dict[str, set[Any]] = {row["method"]: set() for row in rows}
+    for row in rows:
+        seeds = zip(row["seeds"], row["fired_then"], strict=True)
+        read[row["method"]].add(tuple((seed, "a" in fired, "b" in fired) for seed, fired in seeds))
     return {method: len(readings) == 1 for method, readings in read.items()}
 
 
 def draw(result: Result) -> Parts:
     """One row for each method and size, seeds side by side."""
-    headings = ("method", result["by"], "epochs", "accuracy", "growth", "‖g_L‖", "deep Γ", "fired")
+    headings = ("method", result["by"], "epochs", "accuracy", "growth", "‖g_L‖", "deep Γ", "fired", "fired then")
     rows = [
         [
             row["method"],
@@ -68,14 +83,16 @@ def draw(result: Result) -> Parts:
             str(row["epochs"]),
             *(side_by_side(row[name]) for name in ("accuracies", "growths", "last_gradients")),
             side_by_side(row["deep_alignments"], signed),
-            ", ".join(f"({fired})" if fired else "none" for fired in row["fired"]),
+            *(", ".join(f"({fired})" if fired else "none" for fired in row[name]) for name in ("fired", "fired_then")),
         ]
         for row in sorted(result["rows"], key=lambda row: (row["method"], row["size"]))
     ]
     same = [method for method, yes in result["same"].items() if yes]
     other = [method for method, yes in result["same"].items() if not yes]
-    words = f"(a) and (b) read the same at every {result['by']}: {', '.join(same) or 'no method'}; "
-    return [Grid(headings, rows, "lrrrrrrl"), f"{words}not: {', '.join(other) or 'none'}."]
+    epochs = sorted({row["shared_epoch"] for row in result["rows"]})
+    words = f"Then: at epoch {' or '.join(map(str, epochs))}, which every {result['by']} was trained to. There (a) and "
+    words += f"(b) read the same at every {result['by']}: {', '.join(same) or 'no method'}; "
+    return [Grid(headings, rows, "lrrrrrrll"), f"{words}not: {', '.join(other) or 'none'}."]
 
 
 def _study(by: str, title: str, question: str) -> Study:

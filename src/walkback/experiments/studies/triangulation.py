@@ -18,12 +18,27 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 
 TESTS = {"removal": "block removed", "rerandomised": "block redrawn", "probe": "linear probe"}
 THRESHOLD_PP = DiagnosticThresholds().frozen_acc_margin_pp
+SAME_TEST_PP = 0.5
 
 
 def answer(audit: Audit) -> dict[str, Any]:
     """One entry for each run with a measured (d), and how often each test agrees with it."""
     runs = [_run(audit, run) for run in audit.traces if run.depth and _has_margin(audit, run)]
-    return {"threshold_pp": THRESHOLD_PP, "runs": runs, "agreement": {test: _agreement(runs, test) for test in TESTS}}
+    return {
+        "threshold_pp": THRESHOLD_PP,
+        "runs": runs,
+        "agreement": {test: _agreement(runs, test) for test in TESTS},
+        "redrawn_is_removed": _redrawn_is_removed(runs),
+    }
+
+
+def _redrawn_is_removed(runs: list[dict[str, Any]]) -> bool:
+    """Whether a block drawn again does what no block does, so that the two tests are one.
+
+    It does where blocks start out writing next to nothing to the stream.
+    """
+    pairs = [(run["points"]["removal"], run["points"]["rerandomised"]) for run in runs]
+    return bool(pairs) and all(None not in pair and abs(pair[0] - pair[1]) < SAME_TEST_PP for pair in pairs)
 
 
 def _has_margin(audit: Audit, run: TracedRun) -> bool:
@@ -91,7 +106,13 @@ def draw(result: Result) -> Parts:
         for test, a in result["agreement"].items()
     ]
     counted = ("test", "agrees with (d)", "blocks matter, (d) fires", "(d) passes, blocks do not matter")
-    return [Grid(headings, rows, "lrrrrrl"), Grid(counted, agreement, "lrrr")]
+    same = "A block drawn again costs what its removal does on every network, to half a point: fresh blocks write "
+    same += "next to nothing here, and the two tests are one."
+    return [
+        Grid(headings, rows, "lrrrrrl"),
+        Grid(counted, agreement, "lrrr"),
+        *([same] if result["redrawn_is_removed"] else []),
+    ]
 
 
 STUDY = Study(
