@@ -25,7 +25,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from ratios import load, write
+from ratios import write
 from walkback.cli.main import app
 from walkback.experiments.assembly import keep_dataset
 from walkback.experiments.config import RunConfig
@@ -166,7 +166,6 @@ def main() -> None:
     if options.variant:
         carry_out(options.variant, tiny(options.runs), options.folder)
         return
-    before = load()
     with tempfile.TemporaryDirectory() as folder:
         found = compare(options.runs, options.ray_runs, Path(folder))
     for name, row in found["rows"].items():
@@ -175,7 +174,7 @@ def main() -> None:
     print(f"scheduling: {100 * share:.1f} % of the runs' own CPU time (limit {100 * LIMIT:.0f} %)")
     print(f"listing {options.runs} runs: {found['listing_cpu_seconds']}")
     about = {"what": "a grid over the loop that trains the same runs"}
-    print(f"written to {write('bench_grid', about | found | before)}")
+    print(f"written to {write('bench_grid', about | found)}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "65536")
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "65536")
 
-from ratios import load, write
+from ratios import write
 
 BATCH, ROUNDS = 512, 3
 DEPTHS, WIDTHS = (4, 16, 64), (128, 256, 512, 1024)
@@ -107,7 +107,6 @@ def main() -> None:
     if len(sys.argv) > 1:
         print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))
         return
-    about = load()
     by_depth = [in_fresh_process(depth, WIDTH) for depth in DEPTHS]
     by_width = [in_fresh_process(DEPTH, width) for width in WIDTHS]
     for row in (*by_depth, *by_width):
@@ -129,7 +128,7 @@ def main() -> None:
     }  # fmt: skip
     print(json.dumps({name: round(value, 2) for name, value in exponents.items()}, indent=1))
     content = {"what": f"diagnose and one training step on {BATCH} samples", "by_depth": by_depth, "by_width": by_width}
-    print(f"written to {write('bench_large', content | {'exponents': exponents} | about)}")
+    print(f"written to {write('bench_large', content | {'exponents': exponents})}")
 
 
 if __name__ == "__main__":

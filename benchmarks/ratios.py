@@ -17,9 +17,8 @@ from pathlib import Path
 RESULTS = Path(__file__).parent.parent / "results"
 
 
-def load() -> dict[str, float]:
-    """How busy the machine was beside the benchmark: the load of the last minute, over its cores."""
-    return {"load_average": round(os.getloadavg()[0], 2), "cores": os.cpu_count() or 1}
+LOAD = {"load_average": round(os.getloadavg()[0], 2), "cores": os.cpu_count() or 1}
+"""How busy the machine was when the benchmark began: the load of the minute before, and its cores."""
 
 
 def interleaved(variants: Mapping[str, Callable[[], object]], rounds: int, seed: int = 0) -> dict[str, list[float]]:
@@ -55,6 +54,7 @@ def write(name: str, content: dict[str, object]) -> Path:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "machine": f"{platform.machine()}, {torch.get_num_threads()} thread",
+        **LOAD,
     }
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(about | content, indent=1) + "\n")

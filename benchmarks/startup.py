@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ratios import load, write
+from ratios import write
 
 ROUNDS = 15
 LIMIT = 5.0
@@ -32,7 +32,6 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def main() -> None:
-    about = load()
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder, "empty.py")
         empty.write_text(EMPTY)
@@ -54,7 +53,7 @@ def main() -> None:
         rows[name] = {"milliseconds": 1000 * median, "ratio": median / bare}
         print(f"  {name:32s} {1000 * median:6.0f} ms  {median / bare:5.2f} ×")
     rows["walkback --help"]["limit"] = LIMIT
-    print(f"written to {write('bench_startup', {'what': 'start-up over python -c pass', 'ratios': rows} | about)}")
+    print(f"written to {write('bench_startup', {'what': 'start-up over python -c pass', 'ratios': rows})}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ratios import interleaved, load, ratio, write
+from ratios import interleaved, ratio, write
 from walkback.experiments import checkpoint
 from walkback.experiments.assembly import Assembly, assemble
 from walkback.experiments.config import RunConfig
@@ -163,7 +163,7 @@ def compare(rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    rounds, about = int(sys.argv[1]) if len(sys.argv) > 1 else 30, load()
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     profile = {}
     for architecture, method in (("resmlp", "bp"), ("resmlp", "dfa"), ("small_cnn", "bp"), ("vit_mini", "bp")):
         name = f"{architecture}, {method}"
@@ -172,7 +172,7 @@ def main() -> None:
         print(f"  {name}: {listed}", flush=True)
     found = compare(rounds)
     content = {"what": "shares of an epoch, and ways to make a step faster", "profile": profile, "ratios": found}
-    print(f"written to {write('bench_step', content | about)}")
+    print(f"written to {write('bench_step', content)}")
 
 
 if __name__ == "__main__":
