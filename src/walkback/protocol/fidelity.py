@@ -60,8 +60,11 @@ def fidelity_of(seen: Capture, exact: Sites | str) -> Fidelity:
         return Fidelity(None, exact)
     rounded = [seen.reduction.vectors(g)[: len(exact.logits)] for g in seen.grads]
     doubled = [seen.reduction.vectors(g) for g in exact.grads]
-    cosines = [_agreement(r, e).mean() for r, e in zip(rounded, doubled, strict=True)]
-    return Fidelity(tuple(torch.stack(cosines).tolist()), samples=len(exact.logits))
+    if len({vectors.shape for vectors in doubled}) == 1:
+        cosines = _agreement(torch.stack(rounded), torch.stack(doubled)).mean(dim=1)
+    else:
+        cosines = torch.stack([_agreement(r, e).mean() for r, e in zip(rounded, doubled, strict=True)])
+    return Fidelity(tuple(cosines.tolist()), samples=len(exact.logits))
 
 
 def _in_double_precision(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None) -> Sites:
@@ -117,7 +120,7 @@ def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None
 
 
 def _agreement(rounded: Tensor, exact: Tensor) -> Tensor:
-    """The cosine of each sample, (B,); a gradient that is exactly zero in both precisions agrees."""
+    """The cosine of each sample, (…, B, d) → (…, B); a gradient that is exactly zero in both precisions agrees."""
     cosines = numerics.cosines(rounded, exact)
     if cosines.isnan().any():
         both_zero = (rounded == 0).all(dim=-1) & (exact == 0).all(dim=-1)

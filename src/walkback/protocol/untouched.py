@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -68,7 +68,8 @@ def untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode, no parameter gradients, eager execution; undone on the way out, also after an exception."""
     with ExitStack() as stack:
         stack.enter_context(_random_states_kept())
-        stack.callback(_Before(model).restore)
+        modules = list(model.modules())
+        stack.callback(_Before(modules).restore)
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         if "torch._dynamo" in sys.modules:
@@ -76,19 +77,25 @@ def untouched(model: nn.Module) -> Iterator[None]:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(_reentrant_checkpoints_made_plain())
         stack.enter_context(_fused_attention_off())
-        _make_measurable(model)
+        _make_measurable(modules)
         yield
 
 
-def _make_measurable(model: nn.Module) -> None:
-    for module in model.modules():
+def _make_measurable(modules: Sequence[nn.Module]) -> None:
+    for module in modules:
         # Not model.eval(): an override of it may do more, such as merging weights, that nothing here could undo.
         module.training = False
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
         vars(module).update((name, OrderedDict()) for name in BACKWARD_HOOKS if name in vars(module))
-    for parameter in model.parameters():
+    for parameter in _held(modules, "_parameters"):
         # Activation gradients alone are needed, and a parameter's gradient costs as much again.
         parameter.requires_grad_(False)
+
+
+def _held(modules: Sequence[nn.Module], store: str) -> list[torch.Tensor]:
+    """Their parameters or buffers, each once: what the model's own iterators take many walks over the tree for."""
+    held = (tensor for module in modules for tensor in getattr(module, store).values() if tensor is not None)
+    return list(dict.fromkeys(held))
 
 
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
@@ -97,16 +104,16 @@ BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 class _Before:
     """What a model was like, to be put back."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
         # A scripted module has its mode, and no hooks, elsewhere than in its dictionary.
-        self.modes = [(module, module.training) for module in model.modules()]
+        self.modes = [(module, module.training) for module in modules]
         self.hooks = [
             (module, {name: vars(module)[name] for name in BACKWARD_HOOKS if name in vars(module)})
-            for module in model.modules()
+            for module in modules
         ]
-        self.wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-        self.slots = [(module, dict(module._buffers)) for module in model.modules() if module._buffers]
-        self.values = [(buffer, buffer.detach().clone(), _version(buffer)) for buffer in _written_by_forward(model)]
+        self.wanted = [(parameter, parameter.requires_grad) for parameter in _held(modules, "_parameters")]
+        self.slots = [(module, dict(module._buffers)) for module in modules if module._buffers]
+        self.values = [(buffer, buffer.detach().clone(), _version(buffer)) for buffer in _written_by_forward(modules)]
 
     def restore(self) -> None:
         """Put everything back. What did not change is not written to."""
@@ -127,10 +134,10 @@ class _Before:
                     tensor.copy_(value)
 
 
-def _written_by_forward(model: nn.Module) -> Iterator[torch.Tensor]:
+def _written_by_forward(modules: Sequence[nn.Module]) -> Iterator[torch.Tensor]:
     """What a forward pass may write to: buffers, and the weights that an embedding renormalises as it reads."""
-    yield from model.buffers()
-    for module in model.modules():
+    yield from _held(modules, "_buffers")
+    for module in modules:
         if getattr(module, "max_norm", None) is not None and isinstance(module, nn.Embedding | nn.EmbeddingBag):
             yield module.weight
 

@@ -102,7 +102,8 @@ class DirectionDrift:
         # A diverged network has infinite sums; they become NaN figures here and fire as such.
         with np.errstate(invalid="ignore", over="ignore"):
             sites = [
-                _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes) for i in range(len(part.widths))
+                _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes, i == part.middle)
+                for i in range(len(part.widths))
             ]
         stabilities = [site.stability for site in sites]
         shares = [site.share for site in sites]
@@ -189,11 +190,14 @@ class SiteFigures:
 
     stability: float | None
     stability_interval: Any
+    """None at the sites at which (c) is not judged."""
     share: float | None
     share_interval: Any
 
 
-def _site_figures(totals: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]) -> SiteFigures:
+def _site_figures(
+    totals: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64], judged: bool
+) -> SiteFigures:
     """One site from its group sums (K, D), group sums of ‖g‖² (K,) and group sizes (K,)."""
     import numpy as np
 
@@ -205,7 +209,8 @@ def _site_figures(totals: NDArray[np.float64], squares: NDArray[np.float64], siz
     gram = (totals / scale) @ (totals / scale).T
     squares = squares / scale / scale
     share = drift_share(gram, squares, sizes)
-    stability, interval = _stability(gram[np.ix_(sizes == GROUP, sizes == GROUP)])
+    whole = sizes == GROUP
+    stability, interval = _stability(gram if whole.all() else gram[np.ix_(whole, whole)], judged)
     if share is None:
         return SiteFigures(stability, interval, None, None)
     without_each = _leave_one_out_shares(gram, squares, sizes)
@@ -234,8 +239,8 @@ def _leave_one_out_shares(
     return shares
 
 
-def _stability(gram: NDArray[np.float64]) -> tuple[float | None, Any]:
-    """(mean cosine over pairs of groups, its jackknife interval)."""
+def _stability(gram: NDArray[np.float64], with_interval: bool) -> tuple[float | None, Any]:
+    """(mean cosine over pairs of groups, its jackknife interval where that is wanted)."""
     import numpy as np
 
     from walkback.protocol.uncertainty import jackknife_interval
@@ -250,7 +255,7 @@ def _stability(gram: NDArray[np.float64]) -> tuple[float | None, Any]:
     np.fill_diagonal(cosines, 0.0)
     rows, total = cosines.sum(axis=1), cosines.sum()
     estimate = float(total / (groups * (groups - 1)))
-    if groups < 3:
+    if groups < 3 or not with_interval:
         return estimate, None
     left_out = (total - 2 * rows) / ((groups - 1) * (groups - 2))
     return estimate, jackknife_interval(estimate, left_out, np.full(groups, float(GROUP)))
