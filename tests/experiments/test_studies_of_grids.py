@@ -118,6 +118,20 @@ def test_two_norms_prove_an_explosion_or_nothing(tmp_path):
     assert found["counts"]["b"] == {"FIRE → FIRE": 2, "PASS → PASS": 1}
 
 
+def test_a_method_beside_its_variants(tmp_path):
+    reports = [
+        network("credit_bridge", 42, gamma=[0.2, 0.9, 0.9, 0.9, 0.9]),
+        network("credit_bridge:schedule=constant", 42, growth=80.0, g=6e-8),
+    ]
+    path = audit_of(tmp_path, reports)
+    plain, changed = answer("variants", path)["runs"]
+    assert (plain["method"], plain["changed"], plain["deep"]) == ("credit_bridge", "", pytest.approx(0.9))
+    assert (changed["method"], changed["changed"]) == ("credit_bridge", "schedule=constant")
+    assert (changed["fired"], changed["first"]) == ("ab", {"a": 1, "b": 1})
+    penalised = audit_of(tmp_path, [network("bp", 1), network("bp:penalty=0.01", 1)])
+    assert not STUDIES.load("variants").applies(load_audit(penalised))
+
+
 def test_firings_on_healthy_networks_are_counted_with_their_reasons(tmp_path):
     reports = [network("bp", 1), network("bp", 2, c=0.5), network("bp", 3, g=6e-8, error=1e-6)]
     found = answer("false-positives", audit_of(tmp_path, reports))
@@ -136,6 +150,12 @@ def test_an_audit_that_cannot_answer_is_refused_when_named_and_left_out_otherwis
     assert app(["study", "penalty", *options], standalone_mode=False) == 0
     assert "no audit on record answers it" in capsys.readouterr().out
     assert not (tmp_path / "docs" / "penalty.md").exists()
+
+
+def test_the_help_of_audit_names_every_preset(capsys):
+    assert app(["audit", "--help"], standalone_mode=False) == 0
+    said = "".join(capsys.readouterr().out.split())
+    assert [name for name in PRESETS if name not in said.replace("│", "")] == []
 
 
 @pytest.mark.parametrize("name", PRESETS)

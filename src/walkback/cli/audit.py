@@ -31,8 +31,8 @@ def audit(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Grids that are on record: resmlp_d256, student_net, penalty, no_terminal_norm, vit_mini, "
-            "false_positives, width, small_cnn, depth, fashion_mnist, bridge_variants, or all.",
+            help="Grids that are on record: resmlp_d256, student_net, penalty, no_terminal_norm, "
+            "bridge_variants, causes, vit_mini, false_positives, width, small_cnn, depth, fashion_mnist, or all.",
             rich_help_panel=GRID,
         ),
     ] = None,

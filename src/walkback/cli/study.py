@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, triangulation, "
-    "false-positives, or all"
+    "false-positives, variants, or all"
 )
 MarkdownOption = Annotated[Path, typer.Option("--markdown", metavar="DIR", help="Where the page is written.")]
 

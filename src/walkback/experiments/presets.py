@@ -5,7 +5,7 @@ Where a claim needs no (d), no frozen baselines are trained; where a figure sett
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from walkback.errors import UnknownName
@@ -96,22 +96,35 @@ def _fashion_mnist() -> tuple[GridConfig, ...]:
 
 def _bridge_variants() -> tuple[GridConfig, ...]:
     """The bridges as they are read here, and with one choice at a time made otherwise: which of them explode?"""
-    choices: dict[str, tuple[dict[str, str], ...]] = {
-        "state_bridge": (
-            {},
-            {"target": "scaled"},
-            {"credit_from": "prediction"},
-            {"credit_site": "written"},
-            {"credit_norm": "none"},
+    trained = ({"schedule": "constant"}, {"learning_rate": 0.003})
+    rows = [
+        *_varied("state_bridge", {}, {"target": "scaled"}, {"credit_from": "prediction"}),
+        *_varied("state_bridge", {"credit_site": "written"}, {"credit_norm": "none"}, *trained),
+        *_varied("credit_bridge", {}, {"target": "raw"}, {"credit_site": "written"}, {"credit_norm": "none"}, *trained),
+    ]
+    return (_on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="bridge_variants"),)
+
+
+def _causes() -> tuple[GridConfig, ...]:
+    """What might make DFA and EP differ from the published figures, one change at a time."""
+    rows = [
+        *_varied(
+            "dfa", {}, {"expansion": 4}, {"credit_site": "read"}, {"learning_rate": 0.003}, {"schedule": "constant"}
         ),
-        "credit_bridge": ({}, {"target": "raw"}, {"credit_site": "written"}, {"credit_norm": "none"}),
-    }
-    rows = tuple(
-        row_of(":".join([method, *(f"{name}={value}" for name, value in options.items())]), method, options)
-        for method, variants in choices.items()
-        for options in variants
-    )
-    return (_on_cifar10(rows, seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="bridge_variants"),)
+        *_varied("ep", {}, {"sweeps": 1}, {"beta": 0.1}),
+    ]
+    return (_on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="causes"),)
+
+
+def _varied(method: str, *changes: dict[str, Any]) -> Iterator[GridRow]:
+    """Rows of a method with something changed: an option of its own, of the architecture, or of the training."""
+    always = {"credit_norm": "per_sample"} if method == "dfa" else {}
+    for change in changes:
+        label = ":".join([method, *(f"{name}={value}" for name, value in change.items())])
+        training = {name: value for name, value in change.items() if name in ("schedule", "learning_rate")}
+        shape = {name: value for name, value in change.items() if name == "expansion"}
+        options = {name: value for name, value in change.items() if name not in training | shape}
+        yield row_of(label, method, always | options, **training, architecture_options=shape)
 
 
 FITTED, LEARNT, BEGUN = 100, SHORT_EPOCHS, 5
@@ -157,13 +170,14 @@ PRESETS: dict[str, Callable[[], tuple[GridConfig, ...]]] = {
     "student_net": _student_net,
     "penalty": _penalty,
     "no_terminal_norm": _no_terminal_norm,
+    "bridge_variants": _bridge_variants,
+    "causes": _causes,
     "vit_mini": _vit_mini,
     "false_positives": _false_positives,
     "width": _width,
     "small_cnn": _small_cnn,
     "depth": _depth,
     "fashion_mnist": _fashion_mnist,
-    "bridge_variants": _bridge_variants,
 }
 """In the order in which they decide claims."""
 

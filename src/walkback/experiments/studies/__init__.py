@@ -20,6 +20,7 @@ STUDIES = Registry(
         "depth": "walkback.experiments.studies.scaling:DEPTH",
         "width": "walkback.experiments.studies.scaling:WIDTH",
         "triangulation": "walkback.experiments.studies.triangulation:STUDY",
+        "variants": "walkback.experiments.studies.variants:STUDY",
         "false-positives": "walkback.experiments.studies.false_positives:STUDY",
     },
 )
