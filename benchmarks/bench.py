@@ -88,10 +88,9 @@ def of_large(found: dict[str, Any]) -> list[Row]:
             1.1,
         )
     )
-    for over in ("depth", "width"):
-        step = exponents[f"memory of a step with {over}"]
-        mine = exponents[f"memory of diagnose with {over}"]
-        rows.append(Row(f"growth of diagnose's memory with {over} (exponent)", f"{step:.2f}, a step's", mine, step))
+    for over, figure in (("memory with depth", "with more blocks"), ("memory with width", "with more width")):
+        against = "what one training step takes more"
+        rows.append(Row(f"peak memory that diagnose takes more {figure}", against, found["added_over_step"][over], 1.0))
     return rows
 
 
@@ -105,7 +104,7 @@ def of_step(found: dict[str, Any]) -> list[Row]:
 def of_grid(found: dict[str, Any]) -> list[Row]:
     own = found["rows"]["loop"]
     whole = found["rows"]["workers1"]["cpu_seconds"] / own["cpu_seconds"]
-    rows = [Row(f"grid of {own['runs']} tiny runs with one process, CPU time", "a loop over the runs", whole, 1.05)]
+    rows = [Row(f"grid of {own['runs']} tiny runs, CPU time of both processes", "a loop over the runs in one", whole)]
     if "scheduling_cpu_seconds" in found["rows"]["workers2"]:
         share = found["overhead_of_scheduling"]
         rows.append(Row("CPU time of the process that schedules them", "the runs' own", share, found["overhead_limit"]))

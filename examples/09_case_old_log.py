@@ -94,8 +94,8 @@ textbook DFA with the penalty λ = 0.01 on a residual MLP, CIFAR-10.
 
 ## What is left
 
-A CSV with one row per epoch: the size of the stream at h_0 and at h_{BLOCKS}, of the gradient at site {MIDDLE}, the test
-accuracy, and that of the matched run with frozen blocks. No checkpoint, so nothing can be measured again.
+A CSV with one row per epoch: the size of the stream at h_0 and at h_{BLOCKS}, of the gradient at site {MIDDLE}, the
+test accuracy, and that of the matched run with frozen blocks. No checkpoint, so nothing can be measured again.
 
 ```
 walkback replay old_log.csv --map {mapped} --blocks {BLOCKS}

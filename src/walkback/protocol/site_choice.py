@@ -26,8 +26,14 @@ def chosen_sites(chain: Chain, sites: Sites, with_credit: bool = False) -> Chain
             "alignment, or some sites without it."
         )
     values = max(chain.values_per_sample * len(numbers) // count, 1)
-    taps = tuple(chain.taps[number] for number in numbers)
-    return replace(chain, taps=taps, values_per_sample=values, numbers=numbers, last=count - 1)
+    return replace(
+        chain,
+        taps=tuple(chain.taps[number] for number in numbers),
+        read_at=tuple(chain.read_at[number] for number in numbers),
+        values_per_sample=values,
+        numbers=numbers,
+        last=count - 1,
+    )
 
 
 def _numbers(sites: Iterable[int] | slice, count: int) -> tuple[int, ...]:

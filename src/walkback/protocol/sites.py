@@ -10,8 +10,8 @@ the module before it through which all of the stream passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
@@ -56,14 +56,21 @@ class Chain:
     """The forward pass writes to its input, and must be given a copy."""
     values_per_sample: int = 1
     """How many numbers one sample has at all sites together."""
-    stem: frozenset[nn.Module] = frozenset()
-    """The modules whose work is done when h_0 is read."""
+    left_at: Mapping[nn.Module, int] = field(default_factory=dict)
+    """When each module was left for the last time in the watched pass."""
+    read_at: tuple[int, ...] = ()
+    """When each site was read."""
     keeps_stream: bool = False
     """Nothing writes to a site once it is read, as a pass with copies has shown."""
     numbers: tuple[int, ...] | None = None
     """Which of the network's sites the taps are; None where they are all of them."""
     last: int = 0
     """The number of the network's last site, where the taps are not all."""
+
+    @property
+    def stem(self) -> frozenset[nn.Module]:
+        """The modules whose work is done when the first site is read."""
+        return frozenset(module for module, left in self.left_at.items() if left <= self.read_at[0])
 
     @property
     def middle(self) -> int | None:
@@ -97,7 +104,8 @@ def find_and_watch(model: nn.Module, batch: Batch, blocks: Blocks = None) -> tup
         pattern=pattern_of(names, plain_modules(model)),
         changes_input=watched.changes_input,
         values_per_sample=max(values, 1),
-        stem=_done_before(taps[0], calls),
+        left_at=_left_at(calls),
+        read_at=tuple(_read_at(tap, calls) for tap in taps),
     )
     return chain, watched
 
@@ -112,12 +120,16 @@ def _call_of(tap: Tap, calls: Sequence[Call]) -> Call:
     return next(call for call in calls if (call.module, call.nth) == (tap.module, tap.nth))
 
 
-def _done_before(tap: Tap, calls: Sequence[Call]) -> frozenset[nn.Module]:
-    """The modules that are never called again once a site is read."""
+def _read_at(tap: Tap, calls: Sequence[Call]) -> int:
     call = _call_of(tap, calls)
-    read_at = call.entered if tap.end == "input" else call.left
-    later = {call.module for call in calls if call.left >= read_at}
-    return frozenset(call.module for call in calls if call.module not in later)
+    return call.entered if tap.end == "input" else call.left
+
+
+def _left_at(calls: Sequence[Call]) -> dict[nn.Module, int]:
+    left: dict[nn.Module, int] = {}
+    for call in calls:
+        left[call.module] = max(call.left, left.get(call.module, 0))
+    return left
 
 
 def _check_all_called(run: Run, expected: Sequence[str]) -> None:
