@@ -194,8 +194,8 @@ def _profile(found: dict[str, Any]) -> Grid:
 def _sizes_words() -> str:
     return (
         "A residual MLP on one batch of 512, each size in a process of its own. Peaks are over the model and batch; "
-        "a training step's includes gradients and AdamW's state. The fp64 copy of the weights, for the reference "
-        "fidelity, is what diagnose holds at least, whatever the micro-batches and the sites."
+        "a training step's includes gradients and AdamW's state. What micro-batches leave is the fp64 copy, for the "
+        "reference fidelity, of the weights behind the first site that is measured; fewer sites, fewer weights."
     )
 
 
