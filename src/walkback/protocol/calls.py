@@ -151,10 +151,10 @@ def floating_tensors(value: Any) -> list[Tensor]:
     """The floating tensors in what a module takes or returns, however nested, in order."""
     if isinstance(value, Tensor):
         return [value] if value.is_floating_point() else []
-    if isinstance(value, Mapping):
-        return floating_tensors(list(value.values()))
     if isinstance(value, tuple | list):
         return [tensor for item in value for tensor in floating_tensors(item)]
+    if isinstance(value, Mapping):
+        return floating_tensors(list(value.values())) if value else []
     if is_dataclass(value) and not isinstance(value, type):
         return floating_tensors([getattr(value, field.name) for field in fields(value)])
     return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -98,24 +99,19 @@ class DirectionDrift:
         totals = stack([g.total for g in groups]).cpu().numpy()
         squares = stack([g.squares for g in groups]).cpu().numpy()
         sizes = np.array([g.count for g in groups], dtype=np.float64)
-        edges = np.cumsum((0, *part.widths))
         # A diverged network has infinite sums; they become NaN figures here and fire as such.
-        with np.errstate(invalid="ignore", over="ignore"):
-            sites = [
-                _site_figures(totals[:, edges[i] : edges[i + 1]], squares[:, i], sizes, i == part.middle)
-                for i in range(len(part.widths))
-            ]
-        stabilities = [site.stability for site in sites]
-        shares = [site.share for site in sites]
-        intervals = [site.share_interval for site in sites]
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            grams, energies = _products(totals, squares, part.widths)
+            shares, share_intervals = _drift_shares(grams, energies, sizes)
+            stabilities, interval = _stabilities(grams, sizes == GROUP, part.middle)
         return {
             "groups": int((sizes == GROUP).sum()),
             "stability_layer": part.middle,
             "cross_batch_stability": None if part.middle is None else stabilities[part.middle],
-            "cross_batch_stability_interval": None if part.middle is None else sites[part.middle].stability_interval,
+            "cross_batch_stability_interval": interval,
             "site_stabilities": None if None in stabilities else stabilities,
             "drift_shares": None if None in shares else shares,
-            "drift_share_intervals": None if None in intervals else intervals,
+            "drift_share_intervals": None if None in share_intervals else share_intervals,
         }
 
     def judge(self, measured: Measurements) -> Reading:
@@ -184,78 +180,71 @@ def _left_out(measured: Measurements) -> str:
     return f"(c) is read at the middle site, {measured.last_site // 2}, which was not among the measured ones."
 
 
-@dataclass(frozen=True)
-class SiteFigures:
-    """(c) and ρ at one site, with their intervals."""
+def _products(
+    totals: NDArray[np.float64], squares: NDArray[np.float64], widths: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Per site the products of the groups' sums with each other, (S, K, K), and the groups' Σ‖g‖², (S, K).
 
-    stability: float | None
-    stability_interval: Any
-    """None at the sites at which (c) is not judged."""
-    share: float | None
-    share_interval: Any
+    Both to a common factor for each site: squares of fp64 gradients can leave the range, and ratios do not care.
+    """
+    import numpy as np
+
+    grams, energies = [], []
+    for site, end in enumerate(np.cumsum(widths)):
+        own = totals[:, end - widths[site] : end]
+        largest = np.abs(own).max(initial=0.0)
+        scale = largest if np.isfinite(largest) and largest > 0 else 1.0
+        scaled = own / scale
+        grams.append(scaled @ scaled.T)
+        energies.append(squares[:, site] / scale / scale)
+    return np.stack(grams), np.stack(energies)
 
 
-def _site_figures(
-    totals: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64], judged: bool
-) -> SiteFigures:
-    """One site from its group sums (K, D), group sums of ‖g‖² (K,) and group sizes (K,)."""
+def _drift_shares(
+    grams: NDArray[np.float64], energies: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> tuple[list[float | None], list[Any]]:
+    """ρ at each site and its interval: (‖Σg‖² − Σ‖g‖²) / (N(N−1)) over the mean of ‖g‖², distinct samples only."""
     import numpy as np
 
     from walkback.protocol.uncertainty import jackknife_interval
 
-    largest = np.abs(totals).max(initial=0.0)
-    # Squares of fp64 gradients can leave the range; ratios do not care about a common factor.
-    scale = largest if np.isfinite(largest) and largest > 0 else 1.0
-    gram = (totals / scale) @ (totals / scale).T
-    squares = squares / scale / scale
-    share = drift_share(gram, squares, sizes)
-    whole = sizes == GROUP
-    stability, interval = _stability(gram if whole.all() else gram[np.ix_(whole, whole)], judged)
-    if share is None:
-        return SiteFigures(stability, interval, None, None)
-    without_each = _leave_one_out_shares(gram, squares, sizes)
-    return SiteFigures(stability, interval, share, jackknife_interval(share, without_each, sizes))
+    pairs, energy, samples = grams.sum(axis=(1, 2)), energies.sum(axis=1), sizes.sum()
+    shares = (pairs - energy) / (samples - 1) / energy
+    # The same without each group in turn; NaN where too little is left.
+    left_pairs = pairs[:, None] - 2 * grams.sum(axis=2) + np.diagonal(grams, axis1=1, axis2=2)
+    left_samples, left_energy = samples - sizes, energy[:, None] - energies
+    enough = (left_samples > 1) & (left_energy > 0)
+    left_out = np.where(enough, (left_pairs - left_energy) / ((left_samples - 1) * left_energy), np.nan)
+    known = (samples >= 2) & (energy != 0)
+    values = [float(share) if there else None for share, there in zip(shares, known, strict=True)]
+    intervals = [
+        None if value is None else jackknife_interval(value, left, sizes)
+        for value, left in zip(values, left_out, strict=True)
+    ]
+    return values, intervals
 
 
-def drift_share(gram: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]) -> float | None:
-    """ρ = (‖Σg‖² − Σ‖g‖²) / (N(N−1)) over the mean of ‖g‖²: pairs of distinct samples only."""
-    samples, energy = sizes.sum(), squares.sum()
-    if samples < 2 or energy == 0:
-        return None
-    return float((gram.sum() - energy) / (samples - 1) / energy)
-
-
-def _leave_one_out_shares(
-    gram: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """ρ without each group in turn; NaN where too little is left."""
-    import numpy as np
-
-    pairs = gram.sum() - 2 * gram.sum(axis=1) + np.diag(gram)
-    samples, energy = sizes.sum() - sizes, squares.sum() - squares
-    enough = (samples > 1) & (energy > 0)
-    shares: NDArray[np.float64] = np.full(len(sizes), np.nan)
-    np.divide(pairs - energy, (samples - 1) * energy, out=shares, where=enough)
-    return shares
-
-
-def _stability(gram: NDArray[np.float64], with_interval: bool) -> tuple[float | None, Any]:
-    """(mean cosine over pairs of groups, its jackknife interval where that is wanted)."""
+def _stabilities(
+    grams: NDArray[np.float64], whole: NDArray[np.bool_], judged: int | None
+) -> tuple[list[float | None], Any]:
+    """The mean cosine over pairs of whole groups at each site, and its jackknife interval at the judged one."""
     import numpy as np
 
     from walkback.protocol.uncertainty import jackknife_interval
 
-    groups = len(gram)
+    groups = int(whole.sum())
     if groups < 2:
-        return None, None
-    lengths = np.sqrt(np.diag(gram))
-    if (lengths == 0).any():
-        return None, None
-    cosines = gram / lengths[:, None] / lengths
-    np.fill_diagonal(cosines, 0.0)
-    rows, total = cosines.sum(axis=1), cosines.sum()
-    estimate = float(total / (groups * (groups - 1)))
-    if groups < 3 or not with_interval:
-        return estimate, None
-    left_out = (total - 2 * rows) / ((groups - 1) * (groups - 2))
-    return estimate, jackknife_interval(estimate, left_out, np.full(groups, float(GROUP)))
+        return [None] * len(grams), None
+    grams = grams[:, whole][:, :, whole]
+    lengths = np.sqrt(np.diagonal(grams, axis1=1, axis2=2))
+    cosines = grams / lengths[:, :, None] / lengths[:, None, :]
+    cosines[:, range(groups), range(groups)] = 0.0
+    rows, totals = cosines.sum(axis=2), cosines.sum(axis=(1, 2))
+    directed = (lengths != 0).all(axis=1)
+    pairs = groups * (groups - 1)
+    found = [float(total / pairs) if there else None for total, there in zip(totals, directed, strict=True)]
+    estimate = None if judged is None else found[judged]
+    if judged is None or estimate is None or groups < 3:
+        return found, None
+    left_out = (totals[judged] - 2 * rows[judged]) / ((groups - 1) * (groups - 2))
+    return found, jackknife_interval(estimate, left_out, np.full(groups, float(GROUP)))
