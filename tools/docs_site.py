@@ -12,7 +12,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "quickstart/*.md"),
     "The protocol": ("protocol.md", "watch.md", "reports.md", "scale.md"),
     "Pitfalls": ("pitfalls.md", "pitfalls/*.md", "CHECKLIST.md", "case-studies/*.md"),
-    "Evidence": ("EVIDENCE.md", "studies/*.md", "benchmarks.md"),
+    "Evidence": ("EVIDENCE.md", "bridges.md", "studies/*.md", "BENCHMARKS.md"),
     "Adding your own": ("extend/*.md",),
     "Reference": ("api.md", "alternatives.md"),
 }
