@@ -141,6 +141,7 @@ def page() -> Page:
         "what more nodes gain: the rows on Ray check that the results are the same, and what Ray costs.",
         Grid(headings, [row.cells() for row in rows], "llrrrl"),
         _missed(missed),
+        MEANING,
     ]
     if "step" in found:
         parts += [Heading("Where the time of a training run goes"), PROFILE, _profile(found["step"])]
@@ -153,6 +154,12 @@ def page() -> Page:
     return Page("What walkback costs", parts)
 
 
+MEANING = (
+    "Memory is held to what a training step needs more for a larger network, not to its exponent: peaks have a part "
+    "that does not grow, and of two straight lines the one that starts lower has the larger exponent. The grid's CPU "
+    "time has no limit of its own, since it holds the start of a second Python with torch; what scheduling costs is "
+    "the row below it."
+)
 PROFILE = (
     "Shares of one epoch of CIFAR-10's size (391 steps of 128; then test accuracy, diagnostics and a checkpoint), in "
     "CPU time of each part timed by itself."

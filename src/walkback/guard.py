@@ -97,8 +97,8 @@ def _smallest_norm(vectors: Tensor, dim: int) -> float:
 
 
 def _operands(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """What a function is about, given by position or by any of the names that torch has for it."""
-    return [*args, *(kwargs[name] for name in ("self", "input", "A", "x", "other") if name in kwargs)]
+    """What a function is about, given by position or by one of the names that torch takes for it."""
+    return [*args, *(kwargs[name] for name in ("input", "x", "a", "x1", "other", "x2") if name in kwargs)]
 
 
 def _guarded_norm(call: Callable[[], Tensor], *args: Any, **kwargs: Any) -> Tensor:

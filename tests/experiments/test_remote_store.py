@@ -127,6 +127,21 @@ def test_an_unfinished_run_under_an_address_is_shown(store):
     assert list(shown.positions) == [0, 1]
 
 
+def test_an_object_that_is_gone_is_left_out_and_one_that_cannot_be_read_is_an_error(store, monkeypatch):
+    objects = store.objects
+    objects.write("a", b"1")
+    objects.write("b", b"2")
+    assert objects.read_all(["a", "gone", "b"]) == {"a": b"1", "b": b"2"}
+    read = objects._files.cat
+
+    def refused(places, **options):
+        return read(places, **options) | {places[1]: PermissionError("denied")}
+
+    monkeypatch.setattr(objects._files, "cat", refused)
+    with pytest.raises(RunError, match="cannot read"):
+        objects.read_all(["a", "b"])
+
+
 def test_addresses_that_cannot_work_are_refused(s3, tmp_path):
     with pytest.raises(InputError, match="no address of runs"):
         open_store("nonsense://place")

@@ -213,5 +213,7 @@ def test_operands_given_by_name_are_watched_and_sound_ones_let_through():
         assert float(torch.linalg.norm(input=values)) == pytest.approx(3**0.5)
         with pytest.raises(PitfallError, match="NaN was compared"):
             torch.gt(input=torch.tensor(float("nan")), other=0.3)
+        with pytest.raises(PitfallError, match="NaN was compared"):
+            torch.gt(x1=torch.tensor(float("nan")), x2=0.3)
         with pytest.raises(PitfallError, match="float16"):
             torch.linalg.vector_norm(x=torch.zeros(3, dtype=torch.float16))

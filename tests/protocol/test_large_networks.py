@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 from small_models import CLASSES, INPUT, Checkpointed, ResMLP, TokenNet, labelled
 from test_batching import FIGURES, assert_same
+from torch import nn
 
 import walkback
 from walkback.errors import BatchError, InputError
+from walkback.protocol import fidelity
 from walkback.protocol.site_reader import SiteReader
 
 DEPTH = 8
@@ -130,6 +134,39 @@ def test_direction_drift_without_the_middle_site_is_not_measured(thresholds):
     assert report.reading("c").state is walkback.State.NOT_MEASURED
     assert "the middle site, 4, which was not among the measured ones" in report.reading("c").sentence
     assert len(report.site_stabilities) == 3
+
+
+@pytest.mark.parametrize("sites", [None, slice(-3, None)])
+def test_the_fp64_pass_copies_no_weights_before_the_first_measured_site(sites, monkeypatch):
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(11, 16)  # takes no floating tensor
+            self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(DEPTH))
+            self.head = nn.Linear(16, CLASSES)
+
+        def forward(self, x):
+            x = self.embedding(x).mean(dim=1)
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)
+
+    copied, in_double = [], fidelity._in_double
+
+    @contextmanager
+    def counting(model, but=()):
+        with in_double(model, but):
+            doubled = [name for name, parameter in model.named_parameters() if parameter.dtype == torch.float64]
+            copied.append({"".join(name.split(".")[:2]) for name in doubled})
+            yield
+
+    monkeypatch.setattr(fidelity, "_in_double", counting)
+    torch.manual_seed(0)
+    data = [(torch.randint(0, 11, (64, 5)), torch.randint(0, CLASSES, (64,)))]
+    report = walkback.diagnose(Tokens(), data, sites=sites)
+    assert report.reference_fidelity == pytest.approx([1.0] * len(report.sites))
+    behind = range(DEPTH) if sites is None else range(DEPTH - 2, DEPTH)
+    assert copied == [{"headweight", "headbias", *(f"blocks{number}" for number in behind)}]
 
 
 def test_a_mean_growth_over_several_blocks_can_fire():

@@ -344,3 +344,18 @@ def test_the_mode_of_a_scripted_module_is_put_back():
     first, second = (walkback.diagnose(model, data, blocks=["1", "2"]) for _ in range(2))
     assert first.residual_norms == second.residual_norms
     assert model[1].dropout.training
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_frozen_scripted_module_has_no_mode_and_is_measured():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+            self.fixed = torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Linear(8, 8)).eval()))
+
+        def forward(self, x):
+            return x + self.fixed(self.linear(x))
+
+    model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 3))
+    assert walkback.diagnose(model, [(torch.randn(16, 4), torch.randint(0, 3, (16,)))], blocks=["1", "2"]).samples == 16

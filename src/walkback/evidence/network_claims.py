@@ -80,7 +80,7 @@ def _wide(results: Results) -> Outcome:
         narrow, wide = _by_seed(rows[f"{method} d256"]), _by_seed(rows[f"{method} d512"])
         agree += [seed in narrow and narrow[seed][0] == fired for seed, (fired, _) in wide.items()]
         if method in FAILING:
-            stronger += [seed in narrow and narrow[seed][1] < growth for seed, (_, growth) in wide.items()]
+            stronger += [seed in narrow and _less(narrow[seed][1], growth) for seed, (_, growth) in wide.items()]
     dfa, bp = rows["dfa d512"]["growths"], rows["bp d512"]["accuracies"]
     figures = stronger + [same_scale(g, 6e3, 7e4) for g in dfa] + [near(acc, 0.60, 0.61) for acc in bp]
     words = f"(a) and (b) as at d = 256 on {count(agree, 'networks')}; growth is stronger on "
@@ -88,7 +88,11 @@ def _wide(results: Results) -> Outcome:
     return Outcome(by_cases(agree, figures), words)
 
 
-def _by_seed(row: dict[str, Any]) -> dict[int, tuple[tuple[bool, bool], float]]:
+def _less(small: float | None, large: float | None) -> bool:
+    return small is not None and large is not None and small < large
+
+
+def _by_seed(row: dict[str, Any]) -> dict[int, tuple[tuple[bool, bool], float | None]]:
     """(whether (a) and (b) fire, growth) of each seed at the epoch that both widths were trained to."""
     columns = zip(row["seeds"], row["fired_then"], row["growths_then"], strict=True)
     return {seed: (("a" in fired, "b" in fired), growth) for seed, fired, growth in columns}

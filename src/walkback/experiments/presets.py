@@ -179,7 +179,7 @@ PRESETS: dict[str, Callable[[], tuple[GridConfig, ...]]] = {
     "depth": _depth,
     "fashion_mnist": _fashion_mnist,
 }
-"""In the order in which they decide claims."""
+"""In the order in which they decide claims, or explain what did not reproduce."""
 
 
 def preset(name: str) -> tuple[GridConfig, ...]:

@@ -79,17 +79,20 @@ class Watched:
     logits: Wire
     samples: int
     changes_input: bool
+    left_at: Mapping[nn.Module, int]
+    """When each module, whatever it takes, was left for the last time."""
 
 
 @torch.enable_grad()
 def watch_forward(model: nn.Module, batch: Batch) -> Watched:
     """One forward pass with every module call noted."""
     calls: list[Call] = []
+    left_at: dict[nn.Module, int] = {}
     given = Batch(mapped(batch.inputs, torch.clone), batch.targets)
-    with _graph_from_parameters(model), _watching(model, calls):
+    with _graph_from_parameters(model), _watching(model, calls, left_at):
         logits = given.call(model, copy=False)
     changed = not all(map(torch.equal, given.tensors(), batch.tensors()))
-    return Watched(sorted(calls, key=lambda call: call.entered), _wire(logits, 0), batch.size, changed)
+    return Watched(sorted(calls, key=lambda call: call.entered), _wire(logits, 0), batch.size, changed, left_at)
 
 
 @contextmanager
@@ -106,7 +109,7 @@ def _graph_from_parameters(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _watching(model: nn.Module, calls: list[Call]) -> Iterator[None]:
+def _watching(model: nn.Module, calls: list[Call], left_at: dict[nn.Module, int]) -> Iterator[None]:
     entered: dict[nn.Module, list[tuple[int, int, list[Wire]]]] = {}
     clock, visits = count(), Counter[nn.Module]()
 
@@ -118,8 +121,9 @@ def _watching(model: nn.Module, calls: list[Call]) -> Iterator[None]:
     def leave(name: str, module: nn.Module, output: Any) -> None:
         order, nth, read = entered[module].pop()
         written = [_wire(tensor, i) for i, tensor in enumerate(floating_tensors(output))]
+        left = left_at[module] = next(clock)
         if read and written:
-            calls.append(Call(name, module, nth, order, next(clock), *_stream(read, written)))
+            calls.append(Call(name, module, nth, order, left, *_stream(read, written)))
 
     handles = []
     try:
@@ -154,7 +158,7 @@ def floating_tensors(value: Any) -> list[Tensor]:
     if isinstance(value, tuple | list):
         return [tensor for item in value for tensor in floating_tensors(item)]
     if isinstance(value, Mapping):
-        return floating_tensors(list(value.values())) if value else []
+        return floating_tensors(list(value.values()))
     if is_dataclass(value) and not isinstance(value, type):
         return floating_tensors([getattr(value, field.name) for field in fields(value)])
     return []

@@ -127,7 +127,7 @@ def sites_and_grads(
     error_of: Callable[[Tensor], Tensor],
     begin_in: torch.dtype | None = None,
 ) -> Sites:
-    """h_l and ∂ℓ/∂h_l for a model call; the stream is converted to `begin_in` at h_0, where that is given."""
+    """h_l and ∂ℓ/∂h_l for a model call; the stream is converted to `begin_in` at the first site, if given."""
     sites = despite_changes_in_place(lambda: _sites_and_grads(call, SiteReader(chain, begin_in), error_of))
     if chain.keeps_stream and not sites.stream_kept:
         return sites_and_grads(call, replace(chain, keeps_stream=False), error_of, begin_in)

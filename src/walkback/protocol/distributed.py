@@ -66,7 +66,8 @@ class Ranks:
     """How many samples each rank brought, once they are known."""
     _told: bool = field(default=False, repr=False)
     _meetings: ClassVar[int] = 0
-    """How many meetings of all ranks this process was at: the same number on every rank."""
+    """How many meetings of all ranks this process was at; the same on every rank, unless one of them gave up in
+    the moment in which the last came."""
 
     @classmethod
     def of(cls, model: nn.Module, gather: bool | None) -> Ranks:
@@ -152,7 +153,8 @@ class Ranks:
             try:
                 store.wait([f"walkback/{meeting}/{rank}"], timedelta(minutes=MEETING_MINUTES))
             except RuntimeError:
-                store.delete_key(f"walkback/{meeting}/{self.rank}")
+                with suppress(RuntimeError):  # the store may be what is gone
+                    store.delete_key(f"walkback/{meeting}/{self.rank}")
                 raise InputError(
                     f"rank {rank} of {self.ranks} did not call walkback.diagnose within {MEETING_MINUTES} minutes. "
                     "Call it on every rank, each with its share of the batches, or pass gather=False to measure this "

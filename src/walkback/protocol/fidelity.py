@@ -39,8 +39,9 @@ def double_pass(model: nn.Module, chain: Chain, batch: Batch, loss: Loss | None)
     """The sites of the first samples in fp64, or why they cannot be had.
 
     The network runs with fp64 copies of its parameters and buffers in place of its own. For an fp32 network, from
-    the h_0 that it has: what comes before takes most of the time there, and one more rounding of h_0 to fp32 bends
-    no gradient.
+    the first measured site as it is: what comes before takes most of the time and memory there, and one more rounding
+    of that site to fp32 bends no gradient. Where parameters of a module that runs on (a class token of the network
+    itself) meet what comes before, fp32 and fp64 do not mix, and all of the network is copied.
     """
     if all(parameter.dtype == torch.float64 for parameter in model.parameters()):
         return "the network is in fp64"

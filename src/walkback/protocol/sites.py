@@ -104,7 +104,7 @@ def find_and_watch(model: nn.Module, batch: Batch, blocks: Blocks = None) -> tup
         pattern=pattern_of(names, plain_modules(model)),
         changes_input=watched.changes_input,
         values_per_sample=max(values, 1),
-        left_at=_left_at(calls),
+        left_at=watched.left_at,
         read_at=tuple(_read_at(tap, calls) for tap in taps),
     )
     return chain, watched
@@ -123,13 +123,6 @@ def _call_of(tap: Tap, calls: Sequence[Call]) -> Call:
 def _read_at(tap: Tap, calls: Sequence[Call]) -> int:
     call = _call_of(tap, calls)
     return call.entered if tap.end == "input" else call.left
-
-
-def _left_at(calls: Sequence[Call]) -> dict[nn.Module, int]:
-    left: dict[nn.Module, int] = {}
-    for call in calls:
-        left[call.module] = max(call.left, left.get(call.module, 0))
-    return left
 
 
 def _check_all_called(run: Run, expected: Sequence[str]) -> None:

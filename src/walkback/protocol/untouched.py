@@ -84,7 +84,8 @@ def untouched(model: nn.Module) -> Iterator[None]:
 def _make_measurable(modules: Sequence[nn.Module]) -> None:
     for module in modules:
         # Not model.eval(): an override of it may do more, such as merging weights, that nothing here could undo.
-        module.training = False
+        if hasattr(module, "training"):
+            module.training = False
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
         vars(module).update((name, OrderedDict()) for name in BACKWARD_HOOKS if name in vars(module))
     for parameter in _held(modules, "_parameters"):
@@ -105,8 +106,8 @@ class _Before:
     """What a model was like, to be put back."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
-        # A scripted module has its mode, and no hooks, elsewhere than in its dictionary.
-        self.modes = [(module, module.training) for module in modules]
+        # A scripted module has its mode, and no hooks, elsewhere than in its dictionary; a frozen one has no mode.
+        self.modes = [(module, module.training) for module in modules if hasattr(module, "training")]
         self.hooks = [
             (module, {name: vars(module)[name] for name in BACKWARD_HOOKS if name in vars(module)})
             for module in modules

@@ -17,7 +17,7 @@ from walkback.protocol.schema import read_json, write_whole
 
 Result = Mapping[str, Any]
 Parts = Sequence[str | Grid | Heading]
-STUDY_VERSION = 1
+STUDY_VERSION = 2
 
 
 class Study(NamedTuple):
