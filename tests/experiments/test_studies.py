@@ -99,6 +99,8 @@ def test_first_firing_epochs_are_those_of_the_trace(made):
     # At epoch 1 the margin is −10 points, at 2 it is 0, from 3 on it is 10 and 20.
     assert calm["for_good"] == {"a": None, "b": None, "b at 1280": None, "c": None, "d": None}
     assert calm["times"]["d"] == 2
+    assert (calm["has_baseline"], loud["has_baseline"]) == (True, False)
+    assert "not measured" in STUDIES.load("temporal").draw({"runs": [loud]})[0].rows[0]
     assert loud["first"] == {"a": 2, "b": 3, "b at 1280": 1, "c": None, "d": None}
     assert loud["for_good"]["a"] == 2
     assert loud["alignment"] == pytest.approx({"low": 0.1, "high": 0.4, "first_epochs": 0.2})

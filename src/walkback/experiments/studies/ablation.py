@@ -55,9 +55,15 @@ def answer(audit: Audit) -> dict[str, Any]:
         "aligned_above": ALIGNED,
         "chance": audit.chance,
         "without_alignment": sum(_gamma(report) is None for report in audit.reports),
+        "unmeasured": {letter: _without(audit.reports, letter) for letter in "abcd"},
         "methods": methods,
         "policies": {policy: _counted(policy, methods) for policy in POLICIES},
     }
+
+
+def _without(reports: Sequence[DiagnosticReport], letter: str) -> int:
+    """How many networks a diagnostic was not measured on."""
+    return sum(report.reading(letter).state not in (State.PASS, State.FIRE) for report in reports)
 
 
 def _method(label: str, reports: Sequence[DiagnosticReport], chance: float) -> dict[str, Any]:
@@ -82,6 +88,9 @@ def draw(result: Result) -> Parts:
     parts: list[str | Grid] = [Grid(headings, [*rows, totals], "l" * len(headings))]
     if result["without_alignment"]:
         parts.append(f"{result['without_alignment']} of the networks have no recorded Γ; S1 judges their accuracy.")
+    missing = [f"({letter}) on {count}" for letter, count in result["unmeasured"].items() if count]
+    if missing:
+        parts.append(f"Not measured, and so no ground to object: {', '.join(missing)} of the networks.")
     return parts
 
 

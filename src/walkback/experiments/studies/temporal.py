@@ -58,6 +58,7 @@ def _run(run: TracedRun) -> dict[str, Any]:
         "seed": run.seed,
         "id": run.run_id,
         "epochs": run.epochs,
+        "has_baseline": bool(run.frozen_accuracies),
         "first": {key: epochs[0] if epochs else None for key, epochs in fired.items()},
         "for_good": {key: for_good(epochs, run.epochs) for key, epochs in fired.items()},
         "times": {key: len(epochs) for key, epochs in fired.items()},
@@ -89,7 +90,8 @@ def draw(result: Result) -> Parts:
 
 
 def _row(run: Result) -> list[str]:
-    firsts = [_when(run["first"][key], run["for_good"][key]) for key in ("a", "b", *CONVENTIONS, "c", "d")]
+    firsts = [_when(run["first"][key], run["for_good"][key]) for key in ("a", "b", *CONVENTIONS, "c")]
+    firsts.append(_when(run["first"]["d"], run["for_good"]["d"]) if run["has_baseline"] else "not measured")
     gamma = run["alignment"]
     span = "–" if gamma["low"] is None else f"{figure(number(gamma['low']))} to {figure(number(gamma['high']))}"
     return [run["label"], str(run["seed"]), str(run["epochs"]), *firsts, span, percent(run["final_accuracy"])]
