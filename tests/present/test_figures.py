@@ -1,5 +1,6 @@
 """The figures, drawn from recorded audits and from runs trained here; structure and numbers, not pixels."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from walkback.cli.main import app
 from walkback.errors import InputError, RecordError, WalkbackError
 from walkback.experiments.figured import figure_named
 from walkback.experiments.shown import networks_in
+from walkback.experiments.studies.base import STUDY_VERSION
 from walkback.present.figures import FIGURES
 from walkback.present.figures.style import save
 from walkback.present.figures.temporal import Column
@@ -129,7 +131,7 @@ def test_what_is_on_record_is_found_by_its_name(tmp_path):
         figure_named("penalty", [], tmp_path)
     with pytest.raises(InputError, match="walkback study sensitivity"):
         figure_named("sensitivity", [], tmp_path)
-    (tmp_path / "s.json").write_text('{"study_version": 1}')
+    (tmp_path / "s.json").write_text(json.dumps({"study_version": STUDY_VERSION}))
     with pytest.raises(RecordError, match="not the answer of the sensitivity study"):
         figure_named("sensitivity", [str(tmp_path / "s.json")], tmp_path)
 

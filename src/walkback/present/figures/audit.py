@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.present.figures.style import (
@@ -32,6 +32,8 @@ _TITLES = {
     "c": "(c) cosine of group-mean gradients",
     "d": "(d) accuracy over frozen blocks, pp",
 }
+_LABEL_ROOM = 0.12
+"""How near to the threshold, as a share of the axis, a mark is in the way of its number."""
 _SPREAD = 0.24
 
 
@@ -73,12 +75,35 @@ def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
     rule = known[0]
     if rule.threshold is not None and rule.comparison is not None:
         words = f"fires {rule.comparison} {with_unit(round_number(rule.threshold), rule.unit)}"
-        threshold(axes, rule.threshold, rule.comparison, words)
+        threshold(axes, rule.threshold, rule.comparison, words, at_left=_freer_at_left(axes, letter, methods))
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks(range(len(methods)), [_wrapped(method) for method in methods], fontsize=PRINT - 1)
     axes.tick_params(axis="x", length=0)
     if len(methods) > 7:
         axes.tick_params(axis="x", rotation=60)
+
+
+def _freer_at_left(axes: Axes, letter: str, methods: Mapping[str, Sequence[Network]]) -> bool:
+    """Whether the first methods leave more room at the threshold, for its number, than the last ones do."""
+
+    def in_the_way(groups: Sequence[Sequence[Network]]) -> int:
+        readings = [reading for group in groups for network in group if (reading := _reading(network, letter))]
+        return sum(
+            abs(_height(axes, reading.figure) - _height(axes, reading.threshold)) < _LABEL_ROOM
+            for reading in readings
+            if reading.figure is not None and drawable(reading.figure) and reading.threshold is not None
+        )
+
+    groups = list(methods.values())
+    return in_the_way(groups[:2]) < in_the_way(groups[-2:])
+
+
+def _height(axes: Axes, value: float) -> float:
+    """Where a value lies on the axis, from 0 to 1."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        low, high, value = math.log(low), math.log(high), math.log(value)
+    return (value - low) / (high - low)
 
 
 def _wrapped(method: str) -> str:

@@ -63,7 +63,9 @@ def tidy(axes: Axes, title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def threshold(axes: Axes, value: float, comparison: str, words: str, *, vertical: bool = False) -> None:
+def threshold(
+    axes: Axes, value: float, comparison: str, words: str, *, vertical: bool = False, at_left: bool = False
+) -> None:
     """The threshold as a dashed line with its number, and the side that fires hatched."""
     line, span = (axes.axvline, axes.axvspan) if vertical else (axes.axhline, axes.axhspan)
     low, high = axes.get_xlim() if vertical else axes.get_ylim()
@@ -72,9 +74,10 @@ def threshold(axes: Axes, value: float, comparison: str, words: str, *, vertical
     line(value, color=FIRE, linestyle="--", linewidth=1.0, zorder=1)
     (axes.set_xlim if vertical else axes.set_ylim)(low, high)
     if not vertical:
+        x, side, inwards = (0.0, "left", 2) if at_left else (1.0, "right", -2)
         axes.annotate(
-            words, (1.0, value), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
-            ha="right", va="bottom", fontsize=PRINT - 1.5, color=FIRE, zorder=5,
+            words, (x, value), xycoords=("axes fraction", "data"), xytext=(inwards, 2), textcoords="offset points",
+            ha=side, va="bottom", fontsize=PRINT - 1.5, color=FIRE, zorder=5,
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.6},
         )  # fmt: skip
 
