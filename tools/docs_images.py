@@ -19,7 +19,7 @@ from walkback.present.figures.style import save
 from walkback.present.html_grid import render
 
 IMAGES = Path("docs/images")
-RECORD = "results/audit_resmlp_d256_seed42.json"
+RECORD = "results/audit_resmlp_d256.json"
 AUDIT = "tests/golden/resmlp_d256_audit_3seed.json"
 SENSITIVITY = "results/sensitivity_recorded_resmlp_d256.json"
 WINDOWS = {"desktop": (1180, 1500, None), "phone": (390, 1250, "#n3")}
