@@ -73,6 +73,16 @@ def test_every_dfa_run_on_record_is_stopped_where_it_first_fires():
         assert entry.course.stop.epoch == next(e["epoch"] for e in trace[1:] if grown(e) or at_floor(e))
 
 
+def test_the_monitor_stops_where_the_temporal_study_says():
+    results = Path(__file__).parents[2] / "results"
+    runs = json.loads((results / "temporal_resmlp_d256.json").read_text())["runs"]
+    assert {run["label"] for run in runs} >= {"bp", "dfa"}
+    for run in runs:
+        (entry,) = replay(results / "runs" / f"{run['id']}.json")
+        fired = [run["first"][letter] for letter in "ab" if run["first"][letter] is not None]
+        assert (entry.course.stop.epoch if entry.course.stop else None) == min(fired, default=None), run["label"]
+
+
 def test_no_bp_run_on_record_is_stopped():
     for path, trace in on_record("bp", penalty=0.0):
         (entry,) = replay(path)
