@@ -38,8 +38,8 @@ def figure_named(name: str, targets: Sequence[str], results: Path, runs: str | N
 Draw = Callable[..., "Figure"]
 
 
-def _audit(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
-    found = list(targets) or [str(_on_record(results, [RECORD], PRESET))]
+def _one_audit(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+    found = list(targets) or [str(_on_record(results, RECORD, PRESET))]
     return draw(networks_in(found, store))
 
 
@@ -84,17 +84,12 @@ def _sensitivity(draw: Draw, targets: Sequence[str], results: Path, store: RunSt
     return draw(load_result(path))
 
 
-def _sites(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
-    found = list(targets) or [str(_on_record(results, [RECORD], PRESET))]
-    return draw(networks_in(found, store))
-
-
 _INPUTS = {
-    "audit": _audit,
+    "audit": _one_audit,
     "temporal": _temporal,
     "penalty": _penalty,
     "sensitivity": _sensitivity,
-    "sites": _sites,
+    "sites": _one_audit,
 }
 
 
@@ -103,8 +98,8 @@ def _first(results: Path, names: Sequence[str], kind: str = "audit") -> Path | N
     return next((path for name in names for path in sorted(results.glob(f"{kind}_{name}.json"))), None)
 
 
-def _on_record(results: Path, names: Sequence[str], command: str) -> Path:
-    found = _first(results, names)
+def _on_record(results: Path, name: str, command: str) -> Path:
+    found = _first(results, [name])
     if found is None:
-        raise InputError(f"there is no audit_{names[0]}.json in {results}. Make it: {command}; or give an audit.")
+        raise InputError(f"there is no audit_{name}.json in {results}. Make it: {command}; or give an audit.")
     return found
