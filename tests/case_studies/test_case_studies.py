@@ -88,6 +88,19 @@ def test_lint_finds_the_threshold():
     assert [finding.code for finding in unsilenced] == ["WB009", "WB009"]
 
 
+def test_an_old_log_is_judged_without_being_contradicted():
+    example = load(ROOT / "examples" / "09_case_old_log.py")
+    found = example.study()
+    assert [name for name, _, _ in found] == ["seed 42", "seed 123", "seed 456"]
+    for _, partly, whole in found:
+        states = {reading.letter: reading.state.value for reading in partly.readings}
+        assert (states["a"], states["c"]) == ("UNDECIDED", "NOT_MEASURED")  # two norms never prove a pass
+        assert partly.reading("d").figure == pytest.approx(whole.reading("d").figure)
+        assert not partly.complete
+    assert example.contradicted(found) == []
+    assert example.page(found) == (PAGES / "old-log.md").read_text()
+
+
 def test_the_page_of_the_lint_corpus_is_up_to_date():
     corpus = load(ROOT / "benchmarks" / "lint_corpus.py")
     record = json.loads(corpus.RECORD.read_text())

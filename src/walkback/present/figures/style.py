@@ -77,7 +77,7 @@ def threshold(
         x, side, inwards = (0.0, "left", 2) if at_left else (1.0, "right", -2)
         axes.annotate(
             words, (x, value), xycoords=("axes fraction", "data"), xytext=(inwards, 2), textcoords="offset points",
-            ha=side, va="bottom", fontsize=PRINT - 1.5, color=FIRE, zorder=5,
+            ha=side, va="bottom", fontsize=PRINT - 1.5, color=FIRE, zorder=1.9,
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.6},
         )  # fmt: skip
 
