@@ -1,0 +1,65 @@
+"""How often does the protocol fire on a network that nobody has trained? python tools/untrained.py [NETWORKS]
+
+Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, one for each of the seeds 0, 1, …, and for
+the three of the audit. Written to results/untrained_resmlp_d256.json; C11 is about three of them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import torch
+
+import walkback
+from walkback.experiments.assembly import dataset_of, initial_model
+from walkback.experiments.config import RunConfig
+from walkback.experiments.measure import held_out
+from walkback.experiments.stamp import stamp
+from walkback.protocol.schema import write_whole
+
+AUDITED = (42, 123, 456)
+TARGET = Path("results/untrained_resmlp_d256.json")
+
+
+def main() -> None:
+    """Measure them all, and count what fires."""
+    torch.set_num_threads(1)
+    networks = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    config = RunConfig(method="bp", architecture="resmlp", data="cifar10", seed=0, epochs=1)
+    dataset = dataset_of(config)
+    batches = held_out(dataset)
+    rows = []
+    for seed in (*range(networks), *AUDITED):
+        report = walkback.diagnose(initial_model(config, dataset.spec, seed), batches)
+        fired = "".join(r.letter for r in report.readings if r.state is walkback.State.FIRE)
+        rows.append(
+            {
+                "seed": seed,
+                "fired": fired,
+                "residual_norms": report.residual_norms,
+                "bp_grad_norms": report.bp_grad_norms,
+                "stability": report.cross_batch_stability,
+                "drift_share": (report.drift_shares or ())[report.stability_layer or 0],
+            }
+        )
+    counted = rows[:networks]
+    stabilities = [row["stability"] for row in counted]
+    content = {
+        "command": "python tools/untrained.py",
+        "networks": networks,
+        "fired": {letter: sum(letter in row["fired"] for row in counted) for letter in "abc"},
+        "stability": {"low": min(stabilities), "median": statistics.median(stabilities), "high": max(stabilities)},
+        "rows": rows,
+        **stamp(),
+    }
+    write_whole(TARGET, json.dumps(content, indent=1) + "\n")
+    print({name: content[name] for name in ("networks", "fired", "stability")})
+    print([(row["seed"], row["fired"], row["stability"]) for row in rows[networks:]])
+    print(f"written to {TARGET}")
+
+
+if __name__ == "__main__":
+    main()
