@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from ratios import RESULTS
+from ratios import RESULTS, exponent
 from walkback.present.page import Grid, Heading, Page
 
 NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid")
@@ -79,18 +79,15 @@ def of_large(found: dict[str, Any]) -> list[Row]:
         size = f"{row['depth']} blocks of width {row['width']}"
         rows.append(Row(f"diagnose, {size}: time", "one training step", row["time_over_step"]))
         rows.append(Row(f"diagnose, {size}: peak memory", "one training step", row["memory_over_step"]))
-    exponents = found["exponents"]
-    rows.append(
-        Row(
-            "growth of diagnose's time with depth (exponent)",
-            "1 is linear",
-            exponents["time of diagnose with depth"],
-            1.1,
-        )
-    )
-    for over, figure in (("memory with depth", "with more blocks"), ("memory with width", "with more width")):
-        against = "what one training step takes more"
-        rows.append(Row(f"peak memory that diagnose takes more {figure}", against, found["added_over_step"][over], 1.0))
+    time = exponent(found["by_depth"], "depth", "diagnose: seconds")
+    rows.append(Row("growth of diagnose's time with depth (exponent)", "1 is linear", time, 1.1))
+    for over in ("depth", "width"):
+        sizes = found[f"by_{over}"]
+        mine, step = (exponent(sizes, over, f"{what}: peak MiB") for what in ("diagnose", "step"))
+        rows.append(Row(f"growth of diagnose's memory with {over} (exponent)", f"{step:.2f}, a step's", mine, step))
+        added, step = (sizes[-1][f"{what}: peak MiB"] - sizes[-2][f"{what}: peak MiB"] for what in ("diagnose", "step"))
+        larger = f"memory that the largest {over} takes more than the one before"
+        rows.append(Row(larger, "what a step takes more", added / step, 1.0))
     return rows
 
 
@@ -104,7 +101,8 @@ def of_step(found: dict[str, Any]) -> list[Row]:
 def of_grid(found: dict[str, Any]) -> list[Row]:
     own = found["rows"]["loop"]
     whole = found["rows"]["workers1"]["cpu_seconds"] / own["cpu_seconds"]
-    rows = [Row(f"grid of {own['runs']} tiny runs, CPU time of both processes", "a loop over the runs in one", whole)]
+    against = "a loop over the runs in one"
+    rows = [Row(f"grid of {own['runs']} tiny runs, CPU time of both processes", against, whole, 1.05)]
     if "scheduling_cpu_seconds" in found["rows"]["workers2"]:
         share = found["overhead_of_scheduling"]
         rows.append(Row("CPU time of the process that schedules them", "the runs' own", share, found["overhead_limit"]))
@@ -141,7 +139,6 @@ def page() -> Page:
         "what more nodes gain: the rows on Ray check that the results are the same, and what Ray costs.",
         Grid(headings, [row.cells() for row in rows], "llrrrl"),
         _missed(missed),
-        MEANING,
     ]
     if "step" in found:
         parts += [Heading("Where the time of a training run goes"), PROFILE, _profile(found["step"])]
@@ -154,12 +151,6 @@ def page() -> Page:
     return Page("What walkback costs", parts)
 
 
-MEANING = (
-    "Memory is held to what a training step needs more for a larger network, not to its exponent: peaks have a part "
-    "that does not grow, and of two straight lines the one that starts lower has the larger exponent. The grid's CPU "
-    "time has no limit of its own, since it holds the start of a second Python with torch; what scheduling costs is "
-    "the row below it."
-)
 PROFILE = (
     "Shares of one epoch of CIFAR-10's size (391 steps of 128; then test accuracy, diagnostics and a checkpoint), in "
     "CPU time of each part timed by itself."
@@ -179,6 +170,10 @@ WHY = {
     "intervals",
     "training step, walkback, default budget": "the budget is kept by the monitor's own clock, which does not see what "
     "its passes cost the training after them, in caches gone cold",
+    "growth of diagnose's memory": "a peak has a part that does not grow, smaller here than in a step, and of two "
+    "straight lines the one that starts lower has the larger exponent; what a larger network takes more is the row "
+    "below it",
+    "grid of": "it holds the start of a second Python with torch; what scheduling itself costs is the row below",
     "step of dfa": "the products that it saves in the blocks of this size are about as dear as the calls that it adds: "
     "credits for every site, and the gradients of LayerNorm's gain and bias without the one at its output",
 }

@@ -95,21 +95,6 @@ def in_fresh_process(depth: int, width: int) -> dict[str, Any]:
     return {"depth": depth, "width": width, **json.loads(done.stdout)}
 
 
-def growth(rows: list[dict[str, Any]], over: str, what: str) -> float:
-    """The exponent with which a figure grows from the second-largest to the largest: 1 is linear."""
-    import math
-
-    last, before = rows[-1], rows[-2]
-    return math.log(last[what] / before[what]) / math.log(last[over] / before[over])
-
-
-def added_memory(rows: list[dict[str, Any]]) -> float:
-    """What the largest network takes more than the second-largest, over what a training step takes more."""
-    last, before = rows[-1], rows[-2]
-    mine, step = (last[key] - before[key] for key in ("diagnose: peak MiB", "step: peak MiB"))
-    return float(mine / step)
-
-
 def main() -> None:
     if len(sys.argv) > 1:
         print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))
@@ -125,15 +110,7 @@ def main() -> None:
             f"micro-batches {row['diagnose, micro_batch=64: peak MiB']:.0f} MiB  "
             f"four sites {row['diagnose, last four sites: peak MiB']:.0f} MiB"
         )
-    exponents = {
-        f"{what} with {over}": growth(rows, over, key)
-        for over, rows in (("depth", by_depth), ("width", by_width))
-        for what, key in {"time of diagnose": "diagnose: seconds", "time of a step": "step: seconds"}.items()
-    }
-    added = {f"memory with {over}": added_memory(rows) for over, rows in (("depth", by_depth), ("width", by_width))}
-    print(json.dumps({name: round(value, 2) for name, value in (exponents | added).items()}, indent=1))
     content = {"what": f"diagnose and one training step on {BATCH} samples", "by_depth": by_depth, "by_width": by_width}
-    content |= {"exponents": exponents, "added_over_step": added}
     print(f"written to {write('bench_large', content)}")
 
 

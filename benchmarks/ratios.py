@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
 import random
@@ -11,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -39,6 +40,12 @@ def ratio(seconds: Mapping[str, list[float]], name: str, reference: str) -> dict
     ratios = [a / b for a, b in zip(seconds[name], seconds[reference], strict=True)]
     low, median, high = statistics.quantiles(ratios, n=4)
     return {"ratio": median, "lower_quartile": low, "upper_quartile": high, "rounds": len(ratios)}
+
+
+def exponent(rows: Sequence[Mapping[str, float]], over: str, what: str) -> float:
+    """The exponent with which a figure grows from the second-largest to the largest: 1 is linear."""
+    before, last = rows[-2:]
+    return math.log(last[what] / before[what]) / math.log(last[over] / before[over])
 
 
 def write(name: str, content: dict[str, object]) -> Path:

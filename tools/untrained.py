@@ -6,9 +6,9 @@ the three of the audit. Written to results/untrained_resmlp_d256.json; C11 is ab
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
 from pathlib import Path
 
 import torch
@@ -21,13 +21,17 @@ from walkback.experiments.stamp import stamp
 from walkback.protocol.schema import write_whole
 
 AUDITED = (42, 123, 456)
-TARGET = Path("results/untrained_resmlp_d256.json")
+TARGET = Path(__file__).parents[1] / "results" / "untrained_resmlp_d256.json"
 
 
 def main() -> None:
     """Measure them all, and count what fires."""
     torch.set_num_threads(1)
-    networks = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", type=int, nargs="?", default=100, metavar="NETWORKS")
+    networks: int = parser.parse_args().networks
+    if networks < 1:
+        parser.error(f"NETWORKS is {networks}; expected 1 or more.")
     config = RunConfig(method="bp", architecture="resmlp", data="cifar10", seed=0, epochs=1)
     dataset = dataset_of(config)
     batches = held_out(dataset)

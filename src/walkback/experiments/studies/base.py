@@ -13,6 +13,7 @@ from walkback.experiments.stamp import stamp
 from walkback.experiments.studies.audited import Audit
 from walkback.present.numbers import figure
 from walkback.present.page import Grid, Heading, Page
+from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.schema import read_json, write_whole
 
 Result = Mapping[str, Any]
@@ -99,6 +100,11 @@ def number(value: float | str | None) -> float | None:
 def shown(value: Any, write: Callable[[float], str] = figure) -> str:
     """A number from JSON as the tables write it; a dash where there is none."""
     return "–" if value is None else write(float(value))
+
+
+def firing(report: DiagnosticReport) -> str:
+    """The letters of the diagnostics that fire: `abd`."""
+    return "".join(reading.letter for reading in report.readings if reading.state is State.FIRE)
 
 
 def side_by_side(values: Sequence[Any], write: Callable[[float], str] = figure) -> str:

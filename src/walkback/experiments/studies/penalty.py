@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from walkback.experiments.studies.audited import Audit
-from walkback.experiments.studies.base import Parts, Result, Study, side_by_side
+from walkback.experiments.studies.base import Parts, Result, Study, firing, side_by_side
 from walkback.present.numbers import signed
 from walkback.present.page import Grid, Heading
-from walkback.protocol.records import DiagnosticReport, State
+from walkback.protocol.records import DiagnosticReport
 
 PLAIN = {"bp": "bp", "dfa_textbook": "dfa"}
 """The rows without the penalty, and the method that they are rows of."""
@@ -55,7 +55,7 @@ def _row(label: str, reports: Sequence[DiagnosticReport]) -> dict[str, Any]:
         "last_gradients": [r.bp_grad_norms[-1] if r.bp_grad_norms else None for r in reports],
         "deep_alignments": [r.alignment.deep if r.alignment else None for r in reports],
         "margins_pp": [r.reading("d").figure for r in reports],
-        "fired": ["".join(x.letter for x in r.readings if x.state is State.FIRE) for r in reports],
+        "fired": [firing(r) for r in reports],
     }
 
 

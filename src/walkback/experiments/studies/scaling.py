@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from walkback.experiments.studies.audited import Audit, TracedRun
-from walkback.experiments.studies.base import Parts, Result, Study, side_by_side
+from walkback.experiments.studies.base import Parts, Result, Study, firing, side_by_side
 from walkback.present.numbers import signed
 from walkback.present.page import Grid
-from walkback.protocol.records import DiagnosticReport, State
+from walkback.protocol.records import DiagnosticReport
 
 PATTERNS = {"depth": r"(\w+) depth (\d+)", "width": r"(\w+) d(\d+)"}
 
@@ -48,7 +48,7 @@ def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, 
         "growths": [r.max_per_block_growth for r in reports],
         "last_gradients": [r.bp_grad_norms[-1] if r.bp_grad_norms else None for r in reports],
         "deep_alignments": [r.alignment.deep if r.alignment else None for r in reports],
-        "fired": ["".join(x.letter for x in r.readings if x.state is State.FIRE) for r in reports],
+        "fired": [firing(r) for r in reports],
     }
 
 
@@ -60,7 +60,7 @@ def _then(runs: Sequence[TracedRun], shared: Mapping[str, int]) -> dict[str, Any
         "epochs": runs[0].epochs,
         "shared_epoch": at,
         "growths_then": [r.max_per_block_growth for r in reports],
-        "fired_then": ["".join(x.letter for x in r.readings if x.state is State.FIRE) for r in reports],
+        "fired_then": [firing(r) for r in reports],
     }
 
 

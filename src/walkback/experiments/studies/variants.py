@@ -10,11 +10,10 @@ import re
 from typing import Any
 
 from walkback.experiments.studies.audited import Audit, TracedRun
-from walkback.experiments.studies.base import Parts, Result, Study, shown
+from walkback.experiments.studies.base import Parts, Result, Study, firing, shown
 from walkback.experiments.studies.temporal import fired_at
 from walkback.present.numbers import percent, signed
 from walkback.present.page import Grid
-from walkback.protocol.records import State
 
 CHANGED = re.compile(r"(\w+):(?!penalty=)(\w+=.+)")
 """A method with something changed, such as `dfa:expansion=4`; the penalty has a study of its own."""
@@ -26,7 +25,7 @@ def answer(audit: Audit) -> dict[str, Any]:
 
 
 def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
-    report, fired = audit.report_of(run), fired_at(run)
+    report, epochs = audit.report_of(run), fired_at(run)
     named = CHANGED.fullmatch(run.label)
     return {
         "label": run.label,
@@ -41,8 +40,8 @@ def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
         "last_gradient": report.bp_grad_norms[-1] if report.bp_grad_norms else None,
         "sites": report.alignment.sites if report.alignment else None,
         "deep": report.alignment.deep if report.alignment else None,
-        "fired": "".join(r.letter for r in report.readings if r.state is State.FIRE),
-        "first": {letter: fired[letter][0] if fired[letter] else None for letter in "ab"},
+        "fired": firing(report),
+        "first": {letter: epochs[letter][0] if epochs[letter] else None for letter in "ab"},
     }
 
 
