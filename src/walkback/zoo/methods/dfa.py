@@ -36,7 +36,8 @@ class DFA(LocalMethod):
 
     def feedback(self, site: int) -> Tensor:
         """B_l, (classes, d)."""
-        return self.get_buffer(f"feedback_{site}")
+        matrix: Tensor = getattr(self, f"feedback_{site}")  # `get_buffer` takes the name apart at every step
+        return matrix
 
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], None]:
         """e B_l in the shape of each site."""

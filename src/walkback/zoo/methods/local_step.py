@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import torch
@@ -33,6 +34,11 @@ class LocalPass:
     """f_1(h_0), …, f_L(h_{L−1})."""
     logits: Tensor
     """head(h_L): it depends on the parameters of the head alone."""
+
+    @cached_property
+    def mean_error(self) -> Tensor:
+        """∂/∂logits of the batch's mean loss: e over the number of samples."""
+        return self.trace.error / len(self.trace.error)
 
     @property
     def sites_in_use(self) -> list[int]:
@@ -99,7 +105,7 @@ def follow(
     `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model.
     `averaged` credits are divided by the number of samples already.
     """
-    pulled: list[tuple[Tensor, Tensor | None]] = [(local.logits, local.trace.error / len(local.logits))]
+    pulled: list[tuple[Tensor, Tensor | None]] = [(local.logits, local.mean_error)]
     for index, write in enumerate(local.writes):
         if write.requires_grad:
             credit = credits[_site_of_credit(local.writes, index, credit_site)]
@@ -148,7 +154,7 @@ class LocalMethod(Method):
         sites, trace = local.sites_in_use, local.trace
         averaged = self.linear_in_error and self.options.credit_norm == "none"
         if averaged:
-            trace = replace(trace, error=trace.error / len(targets))
+            trace = replace(trace, error=local.mean_error)
         credits, objective = self.credits_at(trace, sites)
         by_site = dict(zip(sites, credits, strict=True))
         site = self.options.credit_site

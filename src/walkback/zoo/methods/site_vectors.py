@@ -30,7 +30,7 @@ def as_site(vectors: Tensor, shape: tuple[int, ...]) -> Tensor:
     """One vector per sample in the shape of a site, (B, D) → (B, …); each token gets the whole vector."""
     if has_tokens(shape):
         return vectors.unsqueeze(1).expand(-1, shape[0], -1)
-    return vectors.view(-1, *shape)
+    return vectors if len(shape) == 1 else vectors.view(-1, *shape)
 
 
 def read_vectors(last: Tensor) -> Tensor:
