@@ -189,3 +189,10 @@ def test_it_compiles(tmp_path):
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "form.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
+
+
+def test_an_audit_of_several_networks_is_refused(report):
+    status, out, error = report(RUNS.parent / "audit_resmlp_d256.json", "--template", "latex")
+    assert status == 2
+    assert "the form of one network" in error
+    assert not out

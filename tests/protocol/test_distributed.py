@@ -135,3 +135,34 @@ def test_samples_are_numbered_as_a_distributed_sampler_deals_them(ranks_):
                 assert first == 0 or distributed.number_of(first - 1) < number
         finally:
             distributed._DEALT.reset(token)
+
+
+@pytest.fixture
+def meeting_place(monkeypatch):
+    """A store in which rank 0 of 2 meets, with a rank 1 that the test plays."""
+    store = torch.distributed.HashStore()
+    monkeypatch.setattr(distributed, "_store", lambda: store)
+    monkeypatch.setattr(distributed.Ranks, "_meetings", 0)
+    monkeypatch.setattr(distributed, "MEETING_MINUTES", 0.001)
+    return store
+
+
+def test_a_rank_that_gives_up_as_the_others_met_goes_on_with_them(meeting_place):
+    meeting_place.set("walkback/0/outcome", "met")
+    distributed.Ranks(0, 2)._meet()
+    assert distributed.Ranks._meetings == 1
+
+
+def test_a_rank_that_comes_as_the_others_gave_up_waits_at_the_next_meeting(meeting_place):
+    meeting_place.set("walkback/0/1", "here")
+    meeting_place.set("walkback/0/outcome", "given up")
+    meeting_place.set("walkback/1/1", "here")
+    distributed.Ranks(0, 2)._meet()
+    assert meeting_place.get("walkback/1/outcome") == b"met"
+
+
+def test_a_rank_that_waits_in_vain_says_for_whom_and_is_at_the_next_meeting_thereafter(meeting_place):
+    with pytest.raises(InputError, match="rank 1 of 2 did not call"):
+        distributed.Ranks(0, 2)._meet()
+    assert meeting_place.get("walkback/0/outcome") == b"given up"
+    assert distributed.Ranks._meetings == 1

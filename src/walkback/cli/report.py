@@ -85,10 +85,22 @@ def report(
 
 
 def _write_template(template: str, targets: list[str], runs: str | None, out: Path | None) -> int:
-    from walkback.cli.report_template import filled_template
+    from walkback.errors import InputError, UnknownName
+    from walkback.experiments.shown import networks_in
+    from walkback.experiments.store import open_store
+    from walkback.present.template import TEMPLATES, form_of
     from walkback.protocol.schema import write_whole
+    from walkback.registry import did_you_mean
 
-    text = filled_template(template, targets, runs)
+    if template not in TEMPLATES:
+        raise UnknownName(f"there is no template {template!r}. {did_you_mean(template, TEMPLATES)}")
+    networks = networks_in(targets, open_store(runs)) if targets else []
+    if len(networks) > 1:
+        raise InputError(
+            f"--template is the form of one network, and {len(networks)} are given. Give one run or report."
+        )
+    form = form_of(networks[0].report, networks[0].run) if networks else form_of(None)
+    text = TEMPLATES[template](form)
     if out is None:
         typer.echo(text, nl=False)
     else:

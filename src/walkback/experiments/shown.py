@@ -114,7 +114,8 @@ def _replayed(entry: dict[str, Any], source: str) -> Network:
 def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
     """The result of the matched baseline, if it lies in the same folder."""
     baseline = result.get("baseline")
-    other = path.parent / f"{baseline['id']}.json" if baseline else None
+    named = baseline.get("id") if isinstance(baseline, Mapping) else None  # what is malformed is told by `_from_result`
+    other = path.parent / f"{named}.json" if named else None
     return read_json(other) if other is not None and other.is_file() else None
 
 
@@ -150,12 +151,12 @@ def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, 
         frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
         moments = _moments(result["trace"], frozen)
         about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result))]
+        ids = result["id"], result["baseline"]["id"] if result["baseline"] else ""
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"{source} is not the result of a run: {type(error).__name__} {error}.") from None
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
     named = report.model_copy(update={"method_name": label})
-    ids = result["id"], result["baseline"]["id"] if result["baseline"] else ""
-    return Network(named, moments, frozen_at if frozen else (), about, *ids)
+    return Network(named, moments, frozen_at if frozen else (), about, *ids, result)
 
 
 def _moments(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> list[Moment]:

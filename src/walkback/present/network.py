@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from walkback.present.outline import Facts, title
 from walkback.present.plain import NAME_LENGTH, middle_out
@@ -27,6 +28,8 @@ class Network:
     run_id: str = ""
     baseline_id: str = ""
     """The run that (d) compares it with."""
+    run: Mapping[str, Any] | None = None
+    """The record of the run behind it, as `result.json` holds it."""
 
     @property
     def method(self) -> str:

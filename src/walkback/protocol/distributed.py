@@ -66,8 +66,7 @@ class Ranks:
     """How many samples each rank brought, once they are known."""
     _told: bool = field(default=False, repr=False)
     _meetings: ClassVar[int] = 0
-    """How many meetings of all ranks this process was at; the same on every rank, unless one of them gave up in
-    the moment in which the last came."""
+    """How many meetings of all ranks are behind this process, those that were given up among them."""
 
     @classmethod
     def of(cls, model: nn.Module, gather: bool | None) -> Ranks:
@@ -144,23 +143,37 @@ class Ranks:
         return [said for said in everyone if isinstance(said, Measured)]
 
     def _meet(self) -> None:
-        """Wait until all ranks are here, but not for ever: a call on one rank alone is an easy mistake."""
-        store, meeting = _store(), Ranks._meetings
-        if store is None:
-            return
-        store.set(f"walkback/{meeting}/{self.rank}", "here")
-        for rank in range(self.ranks):
-            try:
-                store.wait([f"walkback/{meeting}/{rank}"], timedelta(minutes=MEETING_MINUTES))
-            except RuntimeError:
-                with suppress(RuntimeError):  # the store may be what is gone
-                    store.delete_key(f"walkback/{meeting}/{self.rank}")
+        """Wait until all ranks are here, but not for ever: a call on one rank alone is an easy mistake.
+
+        Whether a meeting took place is decided once, by whoever first sees all or gives up; so all agree on it, and
+        a rank that comes too late waits at the next one.
+        """
+        store = _store()
+        while store is not None:
+            meeting = f"walkback/{Ranks._meetings}"
+            store.set(f"{meeting}/{self.rank}", "here")
+            missing = self._missing(store, meeting)
+            outcome = b"given up"
+            with suppress(RuntimeError):  # the store may be what is gone
+                outcome = store.compare_set(f"{meeting}/outcome", "", "met" if missing is None else "given up")
+            Ranks._meetings += 1
+            if outcome == b"met":
+                return
+            if missing is not None:
                 raise InputError(
-                    f"rank {rank} of {self.ranks} did not call walkback.diagnose within {MEETING_MINUTES} minutes. "
+                    f"rank {missing} of {self.ranks} did not call walkback.diagnose within {MEETING_MINUTES} minutes. "
                     "Call it on every rank, each with its share of the batches, or pass gather=False to measure this "
                     "process alone."
-                ) from None
-        Ranks._meetings += 1
+                )
+
+    def _missing(self, store: Any, meeting: str) -> int | None:
+        """The first rank that does not come to the meeting in time."""
+        for rank in range(self.ranks):
+            try:
+                store.wait([f"{meeting}/{rank}"], timedelta(minutes=MEETING_MINUTES))
+            except RuntimeError:
+                return rank
+        return None
 
 
 def _store() -> Any:

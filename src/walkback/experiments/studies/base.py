@@ -77,7 +77,7 @@ def load_result(path: Path) -> dict[str, Any]:
     """An answer from its file."""
     result = read_json(path)
     if not isinstance(result, dict) or result.get("study_version") != STUDY_VERSION:
-        raise RecordError(f"{path} is not a study of this version. Make it again with `walkback study`.")
+        raise RecordError(f"{path} is not a study of this version. Make all of them again: walkback study all")
     return result
 
 
