@@ -1,7 +1,8 @@
 """Diagnose your own model: a residual MLP, trained by backpropagation and by direct feedback alignment.
 
 Nothing here comes from walkback's zoo: the network, the data and both training loops are what you might have
-written yourself. Both networks are then measured on the same held-out batches. Run it with `make demo`.
+written yourself. Both networks are then measured on the same held-out batches. Run it with
+`python examples/01_diagnose_your_model.py`.
 """
 
 import time
@@ -105,7 +106,7 @@ def train_dfa(model):
 
 
 def audit(name, train, credit=None):
-    """The eight lines that you would add to your own script."""
+    """The lines that you would add to your own script."""
     torch.manual_seed(SEED)
     model = ResidualMLP()
     train(model)

@@ -9,9 +9,9 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Start": ("index.md", "quickstart/*.md"),
-    "The protocol": ("protocol.md", "watch.md", "reports.md", "scale.md"),
-    "Pitfalls": ("pitfalls.md", "pitfalls/*.md", "CHECKLIST.md", "case-studies/*.md"),
+    "Start": ("index.md", "install.md", "quickstart/*.md"),
+    "The protocol": ("protocol.md", "verdicts.md", "watch.md", "reports.md", "scale.md"),
+    "Pitfalls": ("CHECKLIST.md", "case-studies/*.md", "lint_corpus.md"),
     "Evidence": ("EVIDENCE.md", "bridges.md", "studies/*.md", "BENCHMARKS.md"),
     "Adding your own": ("extend/*.md",),
     "Reference": ("api.md", "alternatives.md"),

@@ -7,7 +7,7 @@ from walkback.experiments.studies.zoo_check import RECIPES, Recipe, compare, pag
 
 ROOT = Path(__file__).parents[2]
 
-SKETCH = Recipe("sketch", {"method": "dfa", "epochs": 1}, (0.3, 0.3), growth=(100, 200), fires="ab")
+PROTOTYPE = Recipe("prototype", {"method": "dfa", "epochs": 1}, (0.3, 0.3), growth=(100, 200), fires="ab")
 
 
 def result(accuracy=0.31, norms=(1.0, 150.0), fired=("a", "b")):
@@ -19,10 +19,10 @@ def result(accuracy=0.31, norms=(1.0, 150.0), fired=("a", "b")):
 
 
 def row(measured):
-    return compare(SKETCH, SKETCH.configs()[0], measured)
+    return compare(PROTOTYPE, PROTOTYPE.configs()[0], measured)
 
 
-def test_a_run_like_its_sketch_is_of_the_same_order():
+def test_a_run_like_its_prototype_is_of_the_same_order():
     assert row(result()).differs == ()
 
 

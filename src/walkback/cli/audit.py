@@ -31,7 +31,7 @@ def audit(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Grids that are on record: resmlp_d256, student_net, penalty, no_terminal_norm, "
+            help="The grids behind the record: resmlp_d256, student_net, penalty, no_terminal_norm, "
             "bridge_variants, causes, vit_mini, false_positives, width, small_cnn, depth, fashion_mnist, or all.",
             rich_help_panel=GRID,
         ),

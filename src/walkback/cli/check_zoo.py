@@ -1,4 +1,4 @@
-"""`walkback check-zoo`: short runs of every recipe, beside what the first sketches of them showed."""
+"""`walkback check-zoo`: short runs of every recipe, beside what prototypes of them showed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_zoo(
     results: ResultsOption = Path("results"),
     docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the page is written.")] = Path("docs/studies"),
 ) -> int:
-    """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their first sketches."""
+    """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes."""
     import json
 
     from walkback.cli.grid_training import executor_from, train_under_display

@@ -25,7 +25,7 @@ VERBS = {
     "lint": "Find the pitfalls that source code can show; the code is read, never run.",
     "runs": "List the runs in the store: how far each is, its accuracy and its verdict.",
     "zoo": "List the methods, architectures and data sets, or show one of them with its options.",
-    "check-zoo": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their first sketches.",
+    "check-zoo": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes.",
     "data": "List the data sets, or fetch one.",
     "schema": "Print the JSON Schema of a record.",
 }

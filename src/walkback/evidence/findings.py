@@ -1,4 +1,4 @@
-"""New findings, held to the same table: first seen in a sketch, to be confirmed or refuted here."""
+"""New findings, held to the same table: first seen in a prototype, to be confirmed or refuted here."""
 
 from __future__ import annotations
 

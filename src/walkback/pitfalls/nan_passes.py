@@ -47,7 +47,7 @@ PITFALL = Pitfall(
     lies='def check(h):\n    if h.norm() > 50: raise ValueError("exploded")',
     instead='def check(h):\n    if not h.norm() <= 50: raise ValueError("exploded")',
     question="Is every figure checked to be finite before it is compared with a threshold?",
-    avoided="NaN and Inf are looked for before any comparison, and fire with the reason `non-finite values`.",
+    avoided="NaN and Inf are looked for before any comparison, and fire with the reason “non-finite values”.",
     where="walkback.protocol.diagnostics.base:ReadingMaker",
     reproduce=reproduce,
     published="a diverged run reads trustworthy",

@@ -71,7 +71,7 @@ PITFALL = Pitfall(
     explanation="A figure that is typed into a text lives on when the run behind it is gone, was repeated, or never "
     "was. Nobody can find it again, and every conclusion drawn from it is as wrong as it is.",
     lies='print("the control reaches 0.609")',
-    instead='print(f"the control reaches {record["accuracy"]:.3f}")',
+    instead="print(f'the control reaches {record[\"accuracy\"]:.3f}')",
     question="Is every number in the text generated from a record that carries its command, config and commit?",
     avoided="Tables, pages and evidence are generated from results/ alone, and a test fails where a page is stale.",
     where="walkback.experiments.stamp:stamp",

@@ -71,8 +71,8 @@ def _row(n: Result) -> list[str]:
 STUDY = Study(
     "random-init",
     "Is an untrained network trustworthy?",
-    "Epoch 0 of the traces: at chance, and with nothing wrong with its measurements. (d) does not apply, since an "
-    "untrained network is its own frozen baseline.",
+    "Epoch 0 of the traces, at chance: does anything fire on a network that nobody trained? (d) does not apply, since "
+    "an untrained network is its own frozen baseline.",
     answer,
     draw,
 )

@@ -234,8 +234,8 @@ STUDY = Study(
     "sensitivity",
     "How much do the verdicts hang on the thresholds?",
     "Healthy and degenerate are by the verdict of the record itself. The extremes are the figures of the two sides "
-    "nearest to each other; `passes` and `fires at` are the same among the networks that pass and fire this one "
-    "diagnostic. `same verdicts` is the range of thresholds that turns no trustworthy network into a walk-back or "
+    "nearest to each other; “passes” and “fires at” are the same among the networks that pass and fire this one "
+    "diagnostic. “same verdicts” is the range of thresholds that turns no trustworthy network into a walk-back or "
     "back. Every sweep is in the JSON.",
     answer,
     draw,

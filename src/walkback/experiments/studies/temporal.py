@@ -85,7 +85,7 @@ def _range(run: TracedRun, of: Callable[[Any], float | None]) -> dict[str, float
 def draw(result: Result) -> Parts:
     """First firing epochs, with the epoch from which it stays where that is another."""
     headings = ("method", "seed", "epochs", "(a)", "(b)", "(b) at 1280", "(c)", "(d)", "Γ over the run", "accuracy")
-    note = "`3; 8 on` fires first at epoch 3 and at every epoch from 8 on; `3; not to the end` does not stay."
+    note = "“3; 8 on” fires first at epoch 3 and at every epoch from 8 on; “3; not to the end” does not stay."
     return [Grid(headings, [_row(run) for run in result["runs"]], "lrrrrrrrrr"), note]
 
 

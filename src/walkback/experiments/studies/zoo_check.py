@@ -1,7 +1,8 @@
-"""Does the zoo behave as its recipes say? Short CIFAR-10 runs, each beside what the first sketch of it showed.
+"""Does the zoo behave as its recipes say? Short CIFAR-10 runs, each beside what a prototype of it showed.
 
-The sketches were other code, mostly one seed: they say what to expect and are no results of this project. A row
-says `same order` where every figure that a sketch gave is met within a factor that is stated, or differs and how.
+The prototypes were other code, mostly one seed, and are not part of this project: they say what to expect, and their
+figures stand in the last column. A row says “same order” where every one of them is met within what is stated below,
+or differs and how.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from walkback.protocol.records import Measurements
 from walkback.protocol.wording import figure
 
 ACCURACY_TOLERANCE = 0.05
-"""How far an accuracy may lie from the sketch's and still be called the same."""
+"""How far an accuracy may lie from the prototype's and still be called the same."""
 FACTOR = 10.0
 """How many times larger or smaller a norm, a growth or a gradient may be and still be of the same order."""
 COSINE_TOLERANCE = 0.1
@@ -26,7 +27,7 @@ COSINE_TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run and what the sketch of it showed; a range is (low, high)."""
+    """One run and what the prototype of it showed; a range is (low, high)."""
 
     name: str
     settings: Mapping[str, Any]
@@ -37,8 +38,14 @@ class Recipe:
     """‖h_L‖."""
     deep_cosine: tuple[float, float] | None = None
     fires: str | None = None
-    """The letters among a and b that fired in the sketch; None where it does not say."""
+    """The letters among a and b that fired in the prototype; None where it does not say."""
     seeds: tuple[int, ...] = (42,)
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """What the prototype showed, without what it did not."""
+        figures = {name: getattr(self, name) for name in (*CHECKS, "fires")}
+        return {name: figure for name, figure in figures.items() if figure is not None}
 
     def configs(self) -> list[RunConfig]:
         """The runs of this recipe, one per seed."""
@@ -107,25 +114,22 @@ class Row:
     seed: int
     run_id: str
     command: str
+    expected: dict[str, Any] = field(default_factory=dict)
+    """What the prototype showed, where it showed it; a range is (low, high)."""
     measured: dict[str, float | str | None] = field(default_factory=dict)
     """Empty where the run is not finished."""
     differs: tuple[str, ...] = ()
 
 
 def compare(recipe: Recipe, config: RunConfig, result: Mapping[str, Any] | None) -> Row:
-    """A finished run beside its sketch; None where it is not trained yet."""
-    row = Row(recipe.name, config.seed, config.run_id, config.command)
+    """A finished run beside its prototype; None where it is not trained yet."""
+    row = Row(recipe.name, config.seed, config.run_id, config.command, recipe.expected)
     if result is None:
         return row
     measured = _figures(result)
-    checks: list[tuple[str, tuple[float, float] | None, Callable[..., bool]]] = [
-        ("accuracy", recipe.accuracy, _within(ACCURACY_TOLERANCE)),
-        ("growth", recipe.growth, _within_factor),
-        ("gradient", recipe.gradient, _within_factor),
-        ("stream", recipe.stream, _within_factor),
-        ("deep_cosine", recipe.deep_cosine, _within(COSINE_TOLERANCE)),
+    differs = [
+        name for name, same in CHECKS.items() if name in row.expected and not same(measured[name], *row.expected[name])
     ]
-    differs = [name for name, seen, same in checks if seen is not None and not same(measured[name], *seen)]
     if recipe.fires is not None and measured["fires"] != recipe.fires:
         differs.append(f"fires ({measured['fires'] or 'nothing'}, not {recipe.fires or 'nothing'})")
     return replace(row, measured=measured, differs=tuple(differs))
@@ -156,8 +160,18 @@ def _within_factor(value: float | None, low: float, high: float) -> bool:
     return value is not None and low / FACTOR <= value <= high * FACTOR
 
 
+CHECKS: Mapping[str, Callable[..., bool]] = {
+    "accuracy": _within(ACCURACY_TOLERANCE),
+    "growth": _within_factor,
+    "gradient": _within_factor,
+    "stream": _within_factor,
+    "deep_cosine": _within(COSINE_TOLERANCE),
+}
+"""Each figure with the rule by which it counts as the same."""
+
+
 def check(store: RunStore) -> dict[str, Any]:
-    """Every recipe beside its sketch, from the finished runs of a store."""
+    """Every recipe beside its prototype, from the finished runs of a store."""
     rows = []
     for recipe in RECIPES:
         for config in recipe.configs():
@@ -171,20 +185,40 @@ def page(result: Mapping[str, Any]) -> Page:
     """The table, from its JSON alone."""
     within = result["tolerances"]
     rule = (
-        f"A figure counts as the same where an accuracy is within {within['accuracy']:g} of the sketch's range, a "
+        f"A figure counts as the same where an accuracy is within {within['accuracy']:g} of the expected range, a "
         f"norm, growth or gradient within a factor of {within['factor']:g}, a cosine within {within['cosine']:g}, and "
-        "(a) and (b) fire at some epoch where they did in the sketch. Deep Γ is the mean cosine over "
-        "the sites past the first, at the end."
+        "(a) and (b) fire at some epoch where they were expected to. Deep Γ is the mean cosine over the "
+        "sites past the first, at the end."
     )
-    headings = ["run", "seed", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "deep Γ", "(a), (b) fired", "against the sketch"]
-    table = Grid(headings, [_cells(row) for row in result["rows"]], "lrrrrrrll")
+    headings = ["run", "seed", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "deep Γ", "(a), (b) fired", "so", "expected"]
+    table = Grid(headings, [_cells(row) for row in result["rows"]], "lrrrrrrlll")
     return Page("The recipes of the zoo, checked", [__doc__.partition("\n\n")[2].strip(), rule, table])
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     head, m = [row["recipe"], str(row["seed"])], row["measured"]
     if not m:
-        return [*head, "not trained yet", *[""] * 6]
+        return [*head, "not trained yet", *[""] * 6, _expectation(row["expected"])]
     numbers = [figure(m[name]) for name in ("growth", "stream", "gradient", "deep_cosine")]
     verdict = "differs: " + ", ".join(row["differs"]) if row["differs"] else "same order"
-    return [*head, f"{100 * m['accuracy']:.2f} %", *numbers, m["fires"] or "none", verdict]
+    return [
+        *head,
+        f"{100 * m['accuracy']:.2f} %",
+        *numbers,
+        m["fires"] or "none",
+        verdict,
+        _expectation(row["expected"]),
+    ]
+
+
+def _expectation(expected: Mapping[str, Any]) -> str:
+    """The figures of the prototype in one cell."""
+    words = {"accuracy": "", "growth": "growth", "stream": "‖h_L‖", "gradient": "‖g_L‖", "deep_cosine": "deep Γ"}
+    parts = [f"{word} {_range(expected[name], name)}".strip() for name, word in words.items() if name in expected]
+    fires = [f"fires {expected['fires'] or 'nothing'}"] if "fires" in expected else []
+    return ", ".join(parts + fires)
+
+
+def _range(bounds: Sequence[float], name: str) -> str:
+    low, high = (f"{100 * bound:.1f} %" if name == "accuracy" else figure(bound) for bound in bounds)
+    return low if low == high else f"{low} to {high}"
