@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from reference.made_results import network, null, write, write_audit
+from reference.made_results import network, null, row, write, write_audit
 from walkback.cli.main import app
 from walkback.errors import InputError, RecordError
 from walkback.evidence.claim import Status
@@ -20,6 +20,8 @@ REPRODUCED, PARTLY, NOT, NOT_RUN = Status.REPRODUCED, Status.PARTLY, Status.NOT_
 SEEDS = (42, 123, 456)
 BROKEN = {"acc": 0.30, "frozen": 0.349, "growth": 1e3, "h": 5e8, "g": 3e-9}
 BRIDGE = {**BROKEN, "acc": 0.22}
+BROKEN_WITHOUT = {name: value for name, value in BROKEN.items() if name != "frozen"}
+FAILING = ("dfa", "state_bridge", "credit_bridge")
 EP = {"acc": 0.33, "frozen": 0.2, "h": 5e3, "g": 1.5e-4}
 
 
@@ -41,17 +43,23 @@ def published(**replaced):
     return [report for reports in (rows | replaced).values() for report in reports]
 
 
+def is_audit(name):
+    return name.startswith("audit_")
+
+
 def status(results, claim):
     return next(known for known in CLAIMS if known.id == claim).decided(Results(results)).status
 
 
 def runs(label, *firsts, **fields):
-    """Entries of a temporal study."""
-    keys = ("a", "b", "b at 1280")
-    return [
-        {"label": label, "seed": seed, "epochs": 100, "first": dict(zip(keys, first, strict=True)), **fields}
-        for seed, first in zip(SEEDS, firsts, strict=True)
-    ]
+    """Entries of a temporal study, of three seeds: when (a), (b) and (b) at 1280 first fire."""
+    keys, each = ("a", "b", "b at 1280"), firsts if len(firsts) == 3 else firsts * 3
+    about = {"label": label, "epochs": 100} | fields
+    return {
+        "runs": [
+            about | {"seed": s, "first": dict(zip(keys, f, strict=True))} for s, f in zip(SEEDS, each, strict=True)
+        ]
+    }
 
 
 def test_the_table_has_every_claim_once_with_a_rule_and_a_command():
@@ -71,184 +79,56 @@ def test_without_results_nothing_was_run(tmp_path):
     assert all("is not on record" in d.measured for d in decided)
 
 
-def test_an_audit_as_published_reproduces_its_claims(tmp_path):
-    write_audit(tmp_path, RECORD, published())
-    for claim in ("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C29", "N01", "N06"):
-        assert status(tmp_path, claim) is REPRODUCED, claim
+def joined(*studies):
+    return {"runs": [run for study in studies for run in study["runs"]]}
 
 
-AUDITS = [
-    ("C01", {"bp": seeds("bp", acc=0.5)}, PARTLY),
-    ("C01", {"bp": seeds("bp", {"c": 0.5})}, PARTLY),
-    ("C01", {"bp": seeds("bp", c=0.5)}, NOT),
-    ("C02", {"dfa": seeds("dfa", **BROKEN | {"h": 1e7})}, PARTLY),
-    ("C02", {"dfa": seeds("dfa", {"growth": 2.0}, **BROKEN)}, PARTLY),
-    ("C02", {"dfa": seeds("dfa", **BROKEN | {"g": 1e-5})}, NOT),
-    ("C03", {"state_bridge": seeds("state_bridge", **BRIDGE | {"acc": 0.3})}, PARTLY),
-    ("C04", {"credit_bridge": seeds("credit_bridge")}, NOT),
-    ("C05", {"ep": seeds("ep", **EP | {"acc": 0.5})}, PARTLY),
-    ("C05", {"ep": seeds("ep", **EP | {"c": 0.5})}, NOT),
-    ("C06", {"dfa": seeds("dfa", **BROKEN)}, NOT),
-    ("C07", {"ep": seeds("ep", **EP | {"frozen": 0.35})}, PARTLY),
-    ("C07", {"ep": seeds("ep", **EP | {"growth": 45.0}), "dfa": seeds("dfa", **BROKEN | {"growth": 60.0})}, NOT),
-    ("C08", {"ep": seeds("ep", **EP | {"frozen": 0.35})}, PARTLY),
-    ("C08", {"ep": seeds("ep", **EP | {"g": 2e-7}), "dfa": seeds("dfa", **BROKEN | {"g": 9e-8})}, NOT),
-    ("C09", {"ep": seeds("ep", {"c": 0.5}, **EP)}, PARTLY),
-    ("C09", {"ep": seeds("ep", **EP | {"c": 0.5}), "bp": seeds("bp", c=0.5)}, NOT),
-    ("C29", {"dfa": seeds("dfa", **BROKEN | {"frozen": 0.37})}, PARTLY),
-    ("C29", {"dfa": seeds("dfa", **BROKEN | {"frozen": 0.45})}, NOT),
-    ("N01", {"dfa": seeds("dfa", **BROKEN | {"scale_free": 1.0})}, PARTLY),
-    ("N06", {"ep": seeds("ep", **EP | {"frozen": 0.35})}, PARTLY),
-    ("N06", {"ep": seeds("ep", **EP | {"frozen": 0.35}), "bp": seeds("bp", frozen=0.6)}, NOT),
-]
-
-
-@pytest.mark.parametrize(("claim", "replaced", "expected"), AUDITS)
-def test_claims_on_the_audit(tmp_path, claim, replaced, expected):
-    write_audit(tmp_path, RECORD, published(**replaced))
-    assert status(tmp_path, claim) is expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, REPRODUCED),
-        ({"S1": ["ep"]}, REPRODUCED),
-        ({"S3": ["dfa"]}, PARTLY),
-        ({"S_full": ["dfa", "state_bridge", "credit_bridge", "ep"]}, PARTLY),
-        ({"S1": ["dfa"]}, NOT),
-        ({"S_full": ["dfa"]}, NOT),
-    ],
-)
-def test_decision_utility(tmp_path, changes, expected):
+def policies(**changes):
+    """An ablation: which methods each policy walks back."""
     three = ["dfa", "state_bridge", "credit_bridge"]
     found = {"S0": [], "S1": [], "S2": three, "S3": three, "S4": three, "S5": [], "S_full": three} | changes
-    policies = {
-        name: {"walked_back": [*labels, "dfa_textbook"], "mixed": [], "of": 7} for name, labels in found.items()
-    }
-    write(tmp_path / f"ablation_{RECORD}.json", {"policies": policies})
-    assert status(tmp_path, "C10") is expected
+    rows = {name: {"walked_back": [*labels, "dfa_textbook"], "mixed": [], "of": 7} for name, labels in found.items()}
+    return {f"ablation_{RECORD}": {"policies": rows}}
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, REPRODUCED),
-        ({"stability": 0.25}, PARTLY),
-        ({"verdict": "needs walk-back: BP grad direction is drift-dominated"}, NOT),
-        ({"near_chance": False}, NOT),
-    ],
-)
-def test_random_init(tmp_path, changes, expected):
-    network = {
-        "seed": 42, "accuracy": 0.1, "near_chance": True, "residual_norms": [8.7] * 5, "bp_grad_norms": [8e-3] * 5,
+def untrained(*changes, **figures):
+    """A study of random init, of three seeds."""
+    about = {
+        "accuracy": 0.1, "near_chance": True, "residual_norms": [8.7] * 5, "bp_grad_norms": [8e-3] * 5,
         "stability": 0.15, "verdict": "trustworthy",
-    }  # fmt: skip
-    write(tmp_path / f"random_init_{RECORD}.json", {"networks": [network | changes]})
-    assert status(tmp_path, "C11") is expected
+    } | figures  # fmt: skip
+    own = [*changes, {}, {}, {}]
+    return {f"random_init_{RECORD}": {"networks": [about | {"seed": s} | own[i] for i, s in enumerate(SEEDS)]}}
 
 
-GAMMA = {"alignment": {"low": 0.09, "high": 0.1}}
-NEVER = runs("bp", *[(None, None, None)] * 3)
-TEMPORAL = [
-    ("C12", runs("dfa", *[(10, 20, 4)] * 3) + NEVER, REPRODUCED),
-    ("C12", runs("dfa", *[(30, 40, 20)] * 3) + NEVER, PARTLY),
-    ("C12", runs("dfa", *[(10, None, 4)] * 3) + NEVER, NOT),
-    ("C12", runs("dfa", *[(10, 20, 4)] * 3) + runs("bp", *[(None, 5, 5)] * 3), NOT),
-    ("C14", runs("dfa", *[(1, 2, 1)] * 3, **GAMMA), REPRODUCED),
-    ("C14", runs("dfa", *[(1, 2, 1)] * 3, alignment={"low": 0.01, "high": 0.1}), PARTLY),
-    ("C14", runs("dfa", *[(1, 2, 1)] * 3, alignment={"low": -0.01, "high": 0.1}), NOT),
-    ("N03", runs("dfa", (3, 4, 2), (3, 3, 2), (5, None, 2)), REPRODUCED),
-    ("N03", runs("dfa", (3, 4, 2), (3, 2, 1), (5, None, 2)), PARTLY),
-    ("N03", runs("dfa", *[(5, 4, 2)] * 3), NOT),
-]
+def long(*firsts, bp=((None, None, None),), **fields):
+    """A temporal study of the long runs: DFA as given, BP that never fires."""
+    return {f"temporal_{LONG}": joined(runs("dfa", *firsts, **fields), runs("bp", *bp, **fields))}
 
 
-@pytest.mark.parametrize(("claim", "entries", "expected"), TEMPORAL)
-def test_claims_on_the_traces(tmp_path, claim, entries, expected):
-    write(tmp_path / f"temporal_{LONG}.json", {"runs": entries})
-    assert status(tmp_path, claim) is expected
+def stops(*each):
+    entries = [
+        {"label": "dfa", "seed": seed, "epochs": 100, "stops": {"(a) or (b)": stop}}
+        for seed, stop in zip(SEEDS, each if len(each) == 3 else each * 3, strict=True)
+    ]
+    return {f"early_stop_{LONG}": {"runs": entries}}
 
 
-@pytest.mark.parametrize(
-    ("stop", "expected"),
-    [
-        ({"epoch": 4, "saved": 0.96, "cost_pp": 0.5}, REPRODUCED),
-        ({"epoch": 4, "saved": 0.96, "cost_pp": 3.0}, PARTLY),
-        ({"epoch": 40, "saved": 0.6, "cost_pp": 3.0}, NOT),
-        (None, NOT),
-    ],
-)
-def test_stopping_early(tmp_path, stop, expected):
-    entries = [{"label": "dfa", "seed": seed, "stops": {"(a) or (b)": stop}} for seed in SEEDS]
-    write(tmp_path / f"early_stop_{LONG}.json", {"runs": entries})
-    assert status(tmp_path, "C13") is expected
+def stop(epoch=4, saved=0.96, cost=0.5):
+    return {"epoch": epoch, "saved": saved, "cost_pp": cost}
 
 
-SITES = [0.43, -0.02, -0.02, -0.02, -0.02]
-ALIGNED = {**BROKEN, "gamma": SITES, "with_null": null(0.004, 0.01), "orders": {"one": -0.03, "two": 0.07}}
+def audit(**replaced):
+    return {f"audit_{RECORD}": published(**replaced)}
 
 
-@pytest.mark.parametrize(
-    ("claim", "changes", "expected"),
-    [
-        ("C19", {}, REPRODUCED),
-        ("C19", {"with_null": null(0.07, 0.01)}, NOT),
-        ("C20", {}, REPRODUCED),
-        ("C20", {"orders": {"one": 0.01, "two": 0.07}}, NOT),
-        ("C21", {}, REPRODUCED),
-        ("C21", {"gamma": [0.1] * 5}, NOT),
-    ],
-)
-def test_claims_on_alignment(tmp_path, claim, changes, expected):
-    write_audit(tmp_path, RECORD, published(dfa=seeds("dfa", **ALIGNED | changes)))
-    assert status(tmp_path, claim) is expected
+SITES = [0.34, 0.0, 0.0, 0.0, 0.0]
+ORDERS = {"all: one": -0.03, "all: two": 0.07, "deep: one": -0.2}
+ALIGNED = {**BROKEN, "gamma": SITES, "with_null": null(0.004, 0.01), "orders": ORDERS}
 
 
-@pytest.mark.parametrize(
-    ("deep", "broken", "expected"),
-    [(0.99, BROKEN, REPRODUCED), (0.93, BROKEN, PARTLY), (0.99, {}, NOT), (0.1, BROKEN, NOT)],
-)
-def test_near_perfect_alignment_on_a_broken_network(tmp_path, deep, broken, expected):
-    write_audit(tmp_path, RECORD, published(credit_bridge=seeds("credit_bridge", gamma=[deep] * 5, **broken)))
-    assert status(tmp_path, "N04") is expected
-
-
-@pytest.mark.parametrize(
-    ("c", "shares", "expected"),
-    [(0.1136, [0.004, 0.005, 0.4], REPRODUCED), (0.5, [0.004, 0.005, 0.4], PARTLY), (0.5, [0.2, 0.3], NOT)],
-)
-def test_drift_is_the_batch_size(tmp_path, c, shares, expected):
-    write_audit(tmp_path, RECORD, seeds("bp", c=c, rho=0.001))
-    drift = [{"drift_share": share} for share in shares]
-    write(tmp_path / "sensitivity_recorded_resmlp_d256.json", {"drift": drift})
-    assert status(tmp_path, "N02") is expected
-
-
-def test_fa_against_dfa(tmp_path):
-    fa = {"acc": 0.4, "frozen": 0.3, "gamma": [0.33] * 5}
-    write_audit(tmp_path, RECORD, published(fa=seeds("fa", **fa)))
-    assert status(tmp_path, "C28") is REPRODUCED
-    write_audit(tmp_path, RECORD, published(fa=seeds("fa", **fa | {"acc": 0.5})))
-    assert status(tmp_path, "C28") is PARTLY
-    write_audit(tmp_path, RECORD, published(fa=seeds("fa", **fa | {"acc": 0.2})))
-    assert status(tmp_path, "C28") is NOT
-
-
-def test_other_architectures(tmp_path):
-    write_audit(tmp_path, RECORD, published(dfa_textbook=seeds("dfa_textbook")))
-    assert status(tmp_path, "N08") is PARTLY  # One architecture of four.
-    assert status(tmp_path, "C30") is NOT_RUN
-    exploded = seeds("dfa", acc=0.3, growth=100.0)
-    for audit in ("small_cnn", "student_net_d128_synthetic_teacher"):
-        write_audit(tmp_path, audit, [*exploded, *seeds("dfa_textbook")])
-    write_audit(tmp_path, "vit_mini_d128", [*seeds("dfa", **BROKEN), *seeds("dfa_textbook")])
-    assert status(tmp_path, "N08") is REPRODUCED
-    assert status(tmp_path, "C30") is REPRODUCED
-    write_audit(tmp_path, "small_cnn", [*exploded, *seeds("dfa_textbook", growth=100.0)])
-    assert status(tmp_path, "N08") is PARTLY
-    write_audit(tmp_path, "vit_mini_d128", [*exploded, *seeds("dfa_textbook")])
-    assert status(tmp_path, "C30") is PARTLY
+def aligned(*changes, **figures):
+    return audit(dfa=seeds("dfa", *changes, **ALIGNED | figures))
 
 
 def widths(**wide):
@@ -256,111 +136,291 @@ def widths(**wide):
     bp, broken = {"fired": "", "growth": 2.0, "accuracy": 0.6}, {"fired": "ab", "growth": 1e3, "accuracy": 0.3}
     narrow = {"bp": bp, "dfa": broken, "state_bridge": broken, "credit_bridge": broken}
     sizes = {256: narrow, 512: {method: row | {"growth": 10 * row["growth"]} for method, row in narrow.items()} | wide}
-    return {
-        "rows": [
-            {
-                "label": f"{method} d{size}", "seeds": SEEDS, "accuracies": [row["accuracy"]] * 3,
-                "growths": [row["growth"]] * 3, "growths_then": [row["growth"]] * 3, "fired_then": [row["fired"]] * 3,
-            }
-            for size, rows in sizes.items()
-            for method, row in rows.items()
-        ]
-    }  # fmt: skip
-
-
-def test_small_cnn_width_and_depth_of_time(tmp_path):
-    cnn = published(
-        dfa=seeds("dfa", growth=237.0),
-        credit_bridge=seeds("credit_bridge", growth=96.0),
-        state_bridge=seeds("state_bridge"),
-    )
-    write_audit(tmp_path, "small_cnn", cnn)
-    assert status(tmp_path, "C17") is REPRODUCED
-    width, broken = tmp_path / "width_width_resmlp.json", {"fired": "ab", "growth": 1e4, "accuracy": 0.3}
-    write(width, widths())
-    assert status(tmp_path, "C18") is REPRODUCED
-    write(width, widths(state_bridge=broken | {"growth": 999.0}))  # no stronger than at d = 256
-    assert status(tmp_path, "C18") is PARTLY
-    write(width, widths(dfa=broken | {"growth": 100.0}))
-    assert status(tmp_path, "C18") is PARTLY
-    calm = {"fired": "", "growth": 2.0, "accuracy": 0.6}
-    write(width, widths(dfa=calm, state_bridge=calm, credit_bridge=calm, bp=broken))
-    assert status(tmp_path, "C18") is NOT
-    write(width, {"rows": widths()["rows"][1:]})
-    assert status(tmp_path, "C18") is NOT_RUN
-    write(tmp_path / "temporal_vit_mini_d128.json", {"runs": runs("dfa", *[(1, 5, 3)] * 3, final_accuracy=0.22)})
-    assert status(tmp_path, "C15") is REPRODUCED
-    student = {"runs": runs("dfa", *[(20, None, None)] * 3, final_accuracy=0.33)}
-    write(tmp_path / "temporal_student_net_d128_synthetic_teacher.json", student)
-    assert status(tmp_path, "C16") is REPRODUCED
-    student["runs"] = runs("dfa", *[(2, None, None)] * 3, final_accuracy=0.33)
-    write(tmp_path / "temporal_student_net_d128_synthetic_teacher.json", student)
-    assert status(tmp_path, "C16") is PARTLY
-
-
-def test_the_penalty(tmp_path):
-    name, strong, weak = "penalty_resmlp_d256", "dfa:penalty=0.01", "dfa:penalty=0.001"
     rows = [
-        *seeds("bp", acc=0.585),
-        *seeds("bp:penalty=0.01", acc=0.532),
-        *seeds("dfa_textbook", **BROKEN),
-        *seeds(strong, acc=0.36, frozen=0.346, gamma=[0.151] * 5, with_null=null(0.002, 0.022)),
-        *seeds(weak, acc=0.37, frozen=0.346),
-    ]
-    write_audit(tmp_path, name, rows)
-    early = {"deep_alignment": {"first_epochs": -0.008}}
-    write(tmp_path / f"temporal_{name}.json", {"runs": runs("dfa_textbook", *[(1, 2, 1)] * 3, **early)})
-    for claim in ("C22", "C23", "C24", "C25", "C26", "C27"):
-        assert status(tmp_path, claim) is REPRODUCED, claim
-    write_audit(tmp_path, name, [r for r in rows if r.method_name != "bp"] + seeds("bp", acc=0.4))
-    assert status(tmp_path, "C24") is PARTLY
+        {
+            "label": f"{method} d{size}", "seeds": SEEDS, "accuracies": [row["accuracy"]] * 3,
+            "growths": [row["growth"]] * 3, "fired": [row["fired"]] * 3,
+        }
+        for size, rows in sizes.items()
+        for method, row in rows.items()
+    ]  # fmt: skip
+    return {"width_width_resmlp": {"rows": rows}}
 
 
-def test_removing_the_terminal_norm(tmp_path):
-    write_audit(tmp_path, RECORD, seeds("dfa_textbook", **BROKEN))
-    write_audit(tmp_path, "resmlp_d256_no_terminal_norm", seeds("dfa_textbook", growth=1.3))
-    assert status(tmp_path, "N05") is REPRODUCED
-    write_audit(tmp_path, "resmlp_d256_no_terminal_norm", seeds("dfa_textbook", growth=130.0))
-    assert status(tmp_path, "N05") is NOT
+WIDE, CALM = {"fired": "ab", "growth": 1e4, "accuracy": 0.3}, {"fired": "", "growth": 2.0, "accuracy": 0.6}
 
 
-@pytest.mark.parametrize(
-    ("agreeing", "one_test", "expected"),
-    [
-        ((20, 19, 21), False, REPRODUCED),
-        ((11, 12, 21), False, PARTLY),
-        ((11, 12, 5), False, NOT),
-        ((11, 20, 11), True, NOT),  # drawn again is removed again, and does not count.
-    ],
-)
-def test_triangulation(tmp_path, agreeing, one_test, expected):
+def cnn(b=None, **replaced):
+    """SmallCNN as published, but for some methods, with (b) first firing at an epoch or never."""
+    rows = {
+        "bp": seeds("bp"),
+        "dfa": seeds("dfa", growth=237.0),
+        "state_bridge": seeds("state_bridge"),
+        "credit_bridge": seeds("credit_bridge", growth=96.0),
+        "ep": seeds("ep", growth=12.0),
+        "dfa_textbook": seeds("dfa_textbook"),
+    } | replaced
+    temporal = joined(*(runs(label, (None, b, b)) for label in rows))
+    return {"audit_small_cnn": [r for row in rows.values() for r in row], "temporal_small_cnn": temporal}
+
+
+def vit(*firsts, textbook=1.1, accuracy=0.22, **figures):
+    """ViT-Mini: DFA as given, textbook DFA that grows by a factor."""
+    reports = [*seeds("dfa", **BROKEN | figures), *seeds("dfa_textbook", growth=textbook)]
+    return {
+        "audit_vit_mini_d128": reports,
+        "temporal_vit_mini_d128": runs("dfa", *firsts or [(1, 3, 2)], final_accuracy=accuracy),
+    }
+
+
+def student(*firsts, accuracy=0.33, textbook=1.1, growth=100.0):
+    name = "student_net_d128_synthetic_teacher"
+    return {
+        f"audit_{name}": [*seeds("dfa", growth=growth), *seeds("dfa_textbook", growth=textbook)],
+        f"temporal_{name}": runs("dfa", *firsts or [(20, None, None)], final_accuracy=accuracy),
+    }
+
+
+def architectures(b=5, **others):
+    """All four architectures as published, but for what is given."""
+    resmlp = {**audit(dfa_textbook=seeds("dfa_textbook")), f"temporal_{RECORD}": runs("dfa", (3, b, b))}
+    return {**resmlp, **vit(), **cnn(), **student(), **others}
+
+
+FA = {"acc": 0.4, "frozen": 0.3, "gamma": [0.33] * 5}
+PENALTY, PENALISED, WEAKLY = "penalty_resmlp_d256", "dfa:penalty=0.01", "dfa:penalty=0.001"
+TWO_BY_TWO = ("bp", "bp:penalty=0.01", "dfa_textbook", PENALISED)
+REPAIRED = {"acc": 0.36, "frozen": 0.346, "h": 4e4, "gamma": [0.151] * 5, "with_null": null(0.002, 0.022)}
+
+
+def penalty(largest=0.05, **replaced):
+    """The penalty as published, but for some rows; without it the deep cosine is never larger than that."""
+    rows = {
+        "bp": seeds("bp", acc=0.585),
+        "bp:penalty=0.01": seeds("bp:penalty=0.01", acc=0.532),
+        "dfa_textbook": seeds("dfa_textbook", **BROKEN, gamma=[0.0] * 5, with_null=null(0.0, 0.02)),
+        PENALISED: seeds(PENALISED, **REPAIRED),
+        WEAKLY: seeds(WEAKLY, acc=0.37, frozen=0.346),
+    } | replaced
+    deep = {"deep_alignment": {"low": -0.008, "high": largest, "first_epochs": -0.008}}
+    return {
+        f"audit_{PENALTY}": [report for row in rows.values() for report in row],
+        f"temporal_{PENALTY}": runs("dfa_textbook", (1, 2, 1), **deep),
+    }
+
+
+def without_norm(*changes, with_norm=BROKEN, **figures):
+    return {
+        f"audit_{RECORD}": seeds("dfa_textbook", **with_norm),
+        "audit_resmlp_d256_no_terminal_norm": seeds("dfa_textbook", *changes, **figures),
+    }
+
+
+def drift(c, *shares):
+    rows = [{"drift_share": share} for share in shares]
+    return {f"audit_{RECORD}": seeds("bp", c=c, rho=0.001), "sensitivity_recorded_resmlp_d256": {"drift": rows}}
+
+
+def triangulated(*agreeing, one_test=False):
     tests = zip(("removal", "rerandomised", "probe"), agreeing, strict=True)
     found = {name: {"of": 21, "agree": n, "uses_depth_but_d_fires": 21 - n} for name, n in tests}
-    write(tmp_path / f"triangulation_{RECORD}.json", {"agreement": found, "redrawn_is_removed": one_test})
-    assert status(tmp_path, "N07") is expected
+    return {f"triangulation_{RECORD}": {"agreement": found, "redrawn_is_removed": one_test}}
 
 
-@pytest.mark.parametrize(
-    ("fitted", "expected"),
-    [
-        ({"g": 6e-8, "error": 1e-6}, REPRODUCED),  # (b) fires because the network is confident.
-        ({"g": 6e-8, "error": 0.8}, PARTLY),  # (b) fires as it does on failures.
-        ({"growth": 80.0, "g": 6e-8, "error": 0.8}, PARTLY),
-    ],
-)
-def test_false_positives(tmp_path, fitted, expected):
-    write_audit(tmp_path, RECORD, published())
-    write_audit(tmp_path, "false_positives", [*seeds("cifar10: pre-norm", c=0.5), *seeds("digits: SGD", **fitted)])
-    assert status(tmp_path, "N09") is expected
+def healthy(dfa=BROKEN, **fitted):
+    rows = [*seeds("cifar10: pre-norm", c=0.5), *seeds("digits: SGD", **fitted)]
+    failing = {label: seeds(label, **dfa) for label in ("dfa", "state_bridge", "credit_bridge")}
+    return {**audit(**failing), "audit_false_positives": rows}
 
 
-def test_fa_has_to_win_at_every_depth_that_is_on_record(tmp_path):
-    write_audit(tmp_path, RECORD, published(fa=seeds("fa", acc=0.4, frozen=0.3, gamma=[0.33] * 5)))
-    deep = [r for d in (2, 4, 8) for r in (*seeds(f"fa depth {d}", acc=0.4), *seeds(f"dfa depth {d}", acc=0.3))]
-    write_audit(tmp_path, "depth_resmlp_d512", deep)
-    assert status(tmp_path, "C28") is REPRODUCED
-    write_audit(tmp_path, "depth_resmlp_d512", [*deep[:-6], *seeds("fa depth 8", acc=0.2), *deep[-3:]])
-    assert status(tmp_path, "C28") is PARTLY
+def deeper(*accuracies):
+    rows = zip((2, 4, 8), accuracies, strict=False)
+    reports = [r for d, fa in rows for r in (*seeds(f"fa depth {d}", acc=fa), *seeds(f"dfa depth {d}", acc=0.3))]
+    return {**audit(fa=seeds("fa", **FA)), "audit_depth_resmlp_d512": reports}
+
+
+MANY = {"dfa": CALM, "state_bridge": CALM, "credit_bridge": CALM, "bp": WIDE}
+CASES = [
+    *((claim, audit(), REPRODUCED) for claim in ("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C29")),
+    *((claim, audit(), REPRODUCED) for claim in ("N01", "N06")),
+    ("C01", audit(bp=seeds("bp", acc=0.5)), PARTLY),
+    ("C01", audit(bp=seeds("bp", {"c": 0.5})), PARTLY),
+    ("C01", audit(bp=seeds("bp", c=0.5)), NOT),
+    ("C02", audit(dfa=seeds("dfa", **BROKEN | {"h": 1e7})), PARTLY),
+    ("C02", audit(dfa=seeds("dfa", {"growth": 2.0}, **BROKEN)), PARTLY),
+    ("C02", audit(dfa=seeds("dfa", **BROKEN | {"g": 1e-5})), NOT),
+    ("C03", audit(state_bridge=seeds("state_bridge", **BRIDGE | {"acc": 0.3})), PARTLY),
+    ("C03", audit(state_bridge=seeds("state_bridge", **BRIDGE | {"g": 1e-5})), NOT),
+    ("C04", audit(credit_bridge=seeds("credit_bridge", **BROKEN | {"acc": 0.2})), PARTLY),
+    ("C04", audit(credit_bridge=seeds("credit_bridge")), NOT),
+    ("C05", audit(ep=seeds("ep", **EP | {"acc": 0.5})), PARTLY),
+    ("C05", audit(ep=seeds("ep", **EP | {"c": 0.5})), NOT),
+    ("C06", audit(dfa=seeds("dfa", **BROKEN)), NOT),
+    ("C07", audit(ep=seeds("ep", **EP | {"frozen": 0.35})), PARTLY),
+    ("C07", audit(ep=seeds("ep", **EP | {"growth": 45.0}), dfa=seeds("dfa", **BROKEN | {"growth": 60.0})), NOT),
+    ("C08", audit(ep=seeds("ep", **EP | {"frozen": 0.35})), PARTLY),
+    ("C08", audit(dfa=seeds("dfa", **BROKEN | {"g": 9e-8})), PARTLY),  # 1667 times apart, not 24,338
+    ("C08", audit(ep=seeds("ep", **EP | {"g": 2e-7}), dfa=seeds("dfa", **BROKEN | {"g": 9e-8})), NOT),
+    ("C08", audit(**{label: seeds(label, **BROKEN | {"g": 0.0}) for label in FAILING}), REPRODUCED),
+    ("C09", audit(ep=seeds("ep", {"c": 0.5}, **EP)), PARTLY),
+    ("C09", audit(ep=seeds("ep", **EP | {"c": 0.5}), bp=seeds("bp", c=0.5)), NOT),
+    ("C10", policies(), REPRODUCED),
+    ("C10", policies(S1=["ep"]), REPRODUCED),
+    ("C10", policies(S3=["dfa"]), PARTLY),
+    ("C10", policies(S_full=["dfa", "state_bridge", "credit_bridge", "ep"]), PARTLY),
+    ("C10", policies(S1=["dfa"]), NOT),
+    ("C10", policies(S_full=["dfa"]), NOT),
+    ("C11", untrained(), REPRODUCED),
+    ("C11", untrained(stability=0.25), PARTLY),
+    ("C11", untrained({"verdict": "needs walk-back: BP grad direction is drift-dominated"}), PARTLY),
+    ("C11", untrained(verdict="needs walk-back: BP grad direction is drift-dominated"), NOT),
+    ("C11", untrained(near_chance=False), NOT),
+    ("C11", {f"random_init_{RECORD}": {"networks": []}}, NOT_RUN),
+    ("C12", long((10, 20, 4)), REPRODUCED),
+    ("C12", long((30, 40, 20)), PARTLY),
+    ("C12", long((10, None, 4)), NOT),
+    ("C12", long((10, 20, 4), bp=[(None, 5, 5)]), NOT),
+    ("C12", long((10, 20, 4), epochs=30), NOT_RUN),
+    ("C13", stops(stop()), REPRODUCED),
+    ("C13", stops(stop(cost=3.0)), PARTLY),
+    ("C13", stops(stop(epoch=40, saved=0.6, cost=3.0)), NOT),
+    ("C13", stops(stop(), stop(), None), NOT),
+    ("C14", long((1, 2, 1), alignment={"low": 0.09, "high": 0.1}), REPRODUCED),
+    ("C14", long((1, 2, 1), alignment={"low": 0.01, "high": 0.1}), PARTLY),
+    ("C14", long((1, 2, 1), alignment={"low": -0.01, "high": 0.1}), NOT),
+    ("C15", vit(), REPRODUCED),
+    ("C15", vit((3, 5, 4)), PARTLY),
+    ("C15", vit(accuracy=0.4), PARTLY),
+    ("C15", vit((None, 5, 4)), NOT),
+    ("C16", student(), REPRODUCED),
+    ("C16", student((2, None, None)), PARTLY),
+    ("C16", student((20, 21, 20)), NOT),
+    ("C17", cnn(), REPRODUCED),
+    ("C17", cnn(dfa=seeds("dfa", growth=9e3)), PARTLY),
+    ("C17", cnn(ep=seeds("ep", growth=90.0)), PARTLY),
+    ("C17", cnn(b=3), NOT),  # (b) fired on the way
+    ("C18", widths(), REPRODUCED),
+    ("C18", widths(state_bridge=WIDE | {"growth": 999.0}), PARTLY),  # no stronger than at d = 256
+    ("C18", widths(dfa=WIDE | {"growth": 100.0}), PARTLY),
+    ("C18", widths(**MANY), NOT),
+    ("C18", {"width_width_resmlp": {"rows": widths()["width_width_resmlp"]["rows"][1:]}}, NOT_RUN),
+    ("C19", aligned(), REPRODUCED),
+    ("C19", aligned(gamma=[0.5] * 5), PARTLY),
+    ("C19", aligned(with_null=null(0.07, 0.01)), NOT),
+    ("C20", aligned(), REPRODUCED),
+    ("C20", aligned(orders={"all: one": -0.03, "all: two": 0.2}), PARTLY),
+    ("C20", aligned(orders={"all: one": 0.01, "all: two": 0.07, "deep: one": -0.2}), NOT),
+    ("C21", aligned(), REPRODUCED),
+    ("C21", aligned({"gamma": [0.1] * 5}), PARTLY),
+    ("C21", aligned(gamma=[0.1] * 5), NOT),
+    *((claim, penalty(), REPRODUCED) for claim in ("C22", "C23", "C24", "C25", "C26", "C27")),
+    ("C22", penalty(dfa_textbook=seeds("dfa_textbook", h=4e8)), PARTLY),  # nothing to repair, and (d) fires
+    ("C22", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"acc": 0.45})}), PARTLY),
+    ("C22", penalty(**{PENALISED: seeds(PENALISED, **BROKEN | {"frozen": 0.1})}), NOT),
+    ("C23", penalty(**{WEAKLY: seeds(WEAKLY, acc=0.40, frozen=0.346)}), PARTLY),
+    ("C23", penalty(**{WEAKLY: seeds(WEAKLY, acc=0.35, frozen=0.346)}), NOT),
+    ("C23", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"frozen": 0.3})}), NOT),  # whatever λ is
+    ("C24", penalty(bp=seeds("bp", acc=0.4)), PARTLY),
+    ("C24", penalty(**{label: seeds(label, acc=0.8) for label in TWO_BY_TWO}), NOT),
+    ("C25", penalty(**{"bp:penalty=0.01": seeds("bp:penalty=0.01", acc=0.6)}), PARTLY),
+    ("C25", penalty(**{"bp:penalty=0.01": seeds("bp:penalty=0.01", acc=0.38)}), NOT),
+    ("C26", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"gamma": [0.3] * 5})}), PARTLY),
+    ("C26", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"gamma": [0.01] * 5})}), NOT),
+    ("C27", penalty(**{PENALISED: seeds(PENALISED, {"gamma": [0.01] * 5}, **REPAIRED)}), PARTLY),
+    ("C27", penalty(largest=0.1), NOT),  # there without the penalty too
+    ("C27", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"gamma": [0.01] * 5})}), NOT),  # nor with it
+    ("C28", audit(fa=seeds("fa", **FA)), REPRODUCED),
+    ("C28", audit(fa=seeds("fa", **FA | {"acc": 0.5})), PARTLY),
+    ("C28", audit(fa=seeds("fa", **FA | {"acc": 0.2})), NOT),
+    ("C28", deeper(0.4, 0.4, 0.4), REPRODUCED),
+    ("C28", deeper(0.4), REPRODUCED),  # the other depths are not on record
+    ("C28", deeper(0.4, 0.4, 0.2), PARTLY),
+    ("C29", audit(dfa=seeds("dfa", **BROKEN | {"frozen": 0.37})), PARTLY),
+    ("C29", audit(dfa=seeds("dfa", **BROKEN | {"frozen": 0.45})), NOT),
+    ("C29", audit(dfa=seeds("dfa", {"frozen": None}, **BROKEN)), NOT_RUN),
+    ("C30", architectures(), REPRODUCED),
+    ("C30", architectures(b=None), PARTLY),
+    ("C30", architectures(b=None, **vit((1, None, 2)), **cnn(b=3), **student((20, 21, 20))), NOT),
+    ("N01", audit(dfa=seeds("dfa", **BROKEN | {"scale_free": 1.0})), PARTLY),
+    ("N01", audit(**{label: seeds(label, **BROKEN | {"fidelity": 0.5}) for label in FAILING}), NOT),
+    ("N02", drift(0.1136, 0.004, 0.005, 0.4), REPRODUCED),
+    ("N02", drift(0.5, 0.004, 0.005, 0.4), PARTLY),
+    ("N02", drift(0.5, 0.2, 0.3), NOT),
+    ("N03", long((3, 4, 2), (3, 3, 2), (5, None, 2)), REPRODUCED),
+    ("N03", long((3, 4, 2), (3, 2, 1), (5, None, 2)), PARTLY),
+    ("N03", long((5, 4, 2)), NOT),
+    ("N04", audit(credit_bridge=seeds("credit_bridge", gamma=[0.99] * 5, **BROKEN)), REPRODUCED),
+    ("N04", audit(credit_bridge=seeds("credit_bridge", gamma=[0.93] * 5, **BROKEN)), PARTLY),
+    ("N04", audit(credit_bridge=seeds("credit_bridge", gamma=[0.99] * 5)), NOT),
+    ("N04", audit(credit_bridge=seeds("credit_bridge", gamma=[0.1] * 5, **BROKEN)), NOT),
+    ("N05", without_norm(growth=1.3), REPRODUCED),
+    ("N05", without_norm({"growth": 130.0}, growth=1.3), PARTLY),
+    ("N05", without_norm(growth=130.0), NOT),
+    ("N05", without_norm(growth=1.3, with_norm={}), NOT),  # there was nothing to remove
+    ("N06", audit(ep=seeds("ep", **EP | {"frozen": 0.35})), PARTLY),
+    ("N06", audit(ep=seeds("ep", **EP | {"frozen": 0.35}), bp=seeds("bp", frozen=0.6)), NOT),
+    ("N07", triangulated(20, 19, 21), REPRODUCED),
+    ("N07", triangulated(11, 12, 21), PARTLY),
+    ("N07", triangulated(11, 12, 5), NOT),
+    ("N07", triangulated(11, 20, 11, one_test=True), NOT),  # drawn again is removed again, and does not count
+    ("N08", audit(dfa_textbook=seeds("dfa_textbook")), PARTLY),  # one architecture of four
+    ("N08", architectures(), REPRODUCED),
+    ("N08", architectures(**cnn(dfa_textbook=seeds("dfa_textbook", growth=100.0))), PARTLY),
+    ("N08", audit(dfa=seeds("dfa"), dfa_textbook=seeds("dfa_textbook")), NOT),
+    ("N09", healthy(g=6e-8, error=1e-6), REPRODUCED),  # (b) fires because the network is confident
+    ("N09", healthy(g=6e-8, error=0.8), PARTLY),  # (b) fires as it does on failures
+    ("N09", healthy(growth=80.0, g=6e-8, error=0.8), PARTLY),
+    ("N09", healthy(dfa={**BROKEN, "fidelity": 0.5}, growth=80.0, g=6e-8, error=0.8), NOT),
+]  # fmt: skip
+
+
+def put(results, files):
+    for name, content in files.items():
+        if is_audit(name):
+            write_audit(results, name.removeprefix("audit_"), content)
+        else:
+            write(results / f"{name}.json", content)
+
+
+@pytest.mark.parametrize(("claim", "files", "expected"), CASES)
+def test_what_results_make_of_a_claim(tmp_path, claim, files, expected):
+    put(tmp_path, files)
+    assert status(tmp_path, claim) is expected
+
+
+def test_every_claim_comes_to_every_status():
+    reached = {(claim, expected) for claim, _, expected in CASES}
+    wanted = {(claim.id, outcome) for claim in CLAIMS for outcome in (REPRODUCED, PARTLY, NOT)}
+    assert wanted - reached == {("C06", PARTLY)}  # mixed over seeds, or not
+
+
+ON_AUDITS = sorted({claim for claim, files, expected in CASES if expected is REPRODUCED and any(map(is_audit, files))})
+
+
+@pytest.mark.parametrize("claim", ON_AUDITS)
+def test_one_seed_of_three_decides_nothing(tmp_path, claim):
+    files = next(files for known, files, expected in CASES if known == claim and expected is REPRODUCED)
+    first = {name: reports for name, reports in files.items() if is_audit(name)}
+    put(tmp_path, files | {name: [r for r in reports if r.seed == 42] for name, reports in first.items()})
+    if claim in ("C15", "C16", "C30"):  # by their traces
+        assert status(tmp_path, claim) is REPRODUCED
+    else:
+        assert status(tmp_path, claim) is NOT_RUN
+
+
+@pytest.mark.parametrize("claim", ["C01", "C02", "C03", "C04", "C07", "C08", "C29", "N06"])
+def test_a_baseline_that_is_missing_decides_nothing(tmp_path, claim):
+    bare = {label: seeds(label, frozen=None, **BROKEN_WITHOUT) for label in FAILING}
+    write_audit(
+        tmp_path, RECORD, published(bp=seeds("bp", frozen=None), ep=seeds("ep", **EP | {"frozen": None}), **bare)
+    )
+    assert status(tmp_path, claim) is NOT_RUN
+
+
+def test_a_run_that_failed_decides_nothing(tmp_path):
+    write_audit(tmp_path, RECORD, published(), [row("bp", 789, error="ran out of memory")])
+    assert status(tmp_path, "C01") is NOT_RUN
+    assert status(tmp_path, "C02") is REPRODUCED
 
 
 def test_a_method_that_failed_is_not_run(tmp_path):

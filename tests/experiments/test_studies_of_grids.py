@@ -67,8 +67,7 @@ def test_readings_at_several_widths(tmp_path):
     found = answer("width", audit_of(tmp_path, reports, epochs={"dfa d256": 5}))
     assert found["same"] == {"bp": True, "dfa": False}
     assert [(r["method"], r["size"], r["epochs"]) for r in found["rows"]][2:] == [("dfa", 256, 5), ("dfa", 512, 3)]
-    assert [(r["shared_epoch"], r["fired_then"]) for r in found["rows"]][2:] == [(3, ["ab"]), (3, ["a"])]
-    assert found["rows"][3]["growths_then"] == pytest.approx([1e3])
+    assert [r["fired"] for r in found["rows"]][2:] == [["ab"], ["a"]]
     assert not STUDIES.load("depth").applies(load_audit(tmp_path / "audit_made.json"))
 
 
@@ -172,8 +171,7 @@ def test_the_presets_hold_what_the_claims_need():
     penalised = {cell.label: cell for cell in grids["penalty_resmlp_d256"].cells() if cell.config.seed == 42}
     assert penalised["dfa:penalty=0.01"].baseline == penalised["dfa_textbook"].baseline
     widths = {cell.label: cell.config for cell in grids["width_resmlp"].cells() if cell.config.seed == 42}
-    record = {cell.label: cell.config for cell in grids["resmlp_d256"].cells() if cell.config.seed == 42}
-    assert widths["dfa d256"].run_id == record["dfa"].run_id
+    assert {config.epochs for config in widths.values()} == {10}  # of one schedule, or widths cannot be compared
     assert widths["dfa d512"].epochs == 10
     assert len(grids["false_positives"].cells()) >= 60
     assert {cell.config.method for cell in grids["false_positives"].cells()} == {"bp"}

@@ -44,9 +44,12 @@ def study(
     from walkback.experiments.studies.audited import audits_in, load_audit
 
     chosen = [STUDIES.load(each) for each in (STUDIES if name == "all" else [name])]
-    loaded = [load_audit(path) for path in audits or audits_in(results)]
+    paths = list(audits or audits_in(results))
+    loaded = [load_audit(path) for path in paths]
     for each in chosen:
-        made = [each.run(audit) for audit in _asked(each, loaded, insist=bool(audits) and name != "all")]
+        again = [load_audit(path) for path in each.outdated(results) if path not in paths and path.is_file()]
+        asked = [*_asked(each, loaded, insist=bool(audits) and name != "all"), *again]
+        made = [each.run(audit) for audit in asked]
         for result in made:
             each.save(results, result)
         _print(each, made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from walkback.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
@@ -20,7 +21,7 @@ from walkback.evidence.reading import (
     passes,
     span,
 )
-from walkback.evidence.results import Results
+from walkback.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.present.numbers import figure
 from walkback.protocol.records import DiagnosticReport
 
@@ -46,7 +47,7 @@ def _words(reports: list[DiagnosticReport]) -> str:
 
 def _trustworthy(results: Results, label: str, acc: Range, norm: Range, gradient: Range) -> Outcome:
     reports = results.reports(RECORD, label)
-    agree = [report.trustworthy for report in reports]
+    agree = [passes(report, "abcd") for report in reports]
     figures = [_figures(report, acc, norm, gradient) for report in reports]
     return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} trustworthy; {_words(reports)}")
 
@@ -75,13 +76,13 @@ def _mixed_drift(results: Results) -> Outcome:
     return Outcome(Status.REPRODUCED if mixed else Status.NOT_REPRODUCED, f"(c) fires on {words}{named}")
 
 
-def _gap(results: Results, letter: str) -> Outcome:
+def _gap(results: Results, letter: str, published: float) -> Outcome:
     """Healthy against degenerate by verdict; where those overlap, passing against firing this diagnostic."""
     reports = results.reports(RECORD, *PUBLISHED_METHODS)
-    by_verdict = _ratio([(r, not r.trustworthy) for r in reports], letter)
+    by_verdict = _ratio([(r, not passes(r, "abcd")) for r in reports], letter)
     by_reading = _ratio([(r, fires(r, letter)) for r in reports], letter)
     if by_verdict is not None and by_verdict[2] >= FAR_APART:
-        status = Status.REPRODUCED
+        status = by_cases([True], [same_scale(by_verdict[2], published, math.inf)])
     else:
         apart = by_reading is not None and by_reading[2] >= FAR_APART
         status = Status.PARTLY if apart else Status.NOT_REPRODUCED
@@ -90,14 +91,13 @@ def _gap(results: Results, letter: str) -> Outcome:
 
 def _ratio(sides: list[tuple[DiagnosticReport, bool]], letter: str) -> tuple[float, float, float] | None:
     """The two nearest figures of the sides and how many times apart they are; below 1 where they overlap."""
-    known = [(r.reading(letter).figure, bad) for r, bad in sides]
-    healthy = [f for f, bad in known if f is not None and not bad]
-    degenerate = [f for f, bad in known if f is not None and bad]
+    known = [(f, bad) for r, bad in sides if (f := r.reading(letter).figure) is not None and math.isfinite(f)]
+    healthy, degenerate = ([f for f, bad in known if bad is side] for side in (False, True))
     if not healthy or not degenerate:
         return None
     if letter == "a":
         return max(healthy), min(degenerate), min(degenerate) / max(healthy)
-    return min(healthy), max(degenerate), min(healthy) / max(degenerate)
+    return min(healthy), max(degenerate), min(healthy) / max(degenerate) if max(degenerate) else math.inf
 
 
 def _gap_words(gap: tuple[float, float, float] | None) -> str:
@@ -129,6 +129,8 @@ def _utility(results: Results) -> Outcome:
 
 def _frozen(results: Results) -> Outcome:
     scores = [r.frozen_baseline_acc for r in results.reports(RECORD, "dfa") if r.frozen_baseline_acc is not None]
+    if len(scores) < SEEDS_NEEDED:
+        raise NotOnRecordError(f"audit_{RECORD}.json has {len(scores)} frozen baselines of dfa")
     status = by_cases([near(mean(scores), 0.349, 0.349)], [near(mean(scores), 0.349, 0.349, 0.01)])
     return Outcome(status, f"mean {figure(mean(scores))}, seeds {span(scores)}")
 
@@ -138,7 +140,7 @@ CLAIMS = (
         "C01",
         "ResMLP BP trustworthy, 3/3 seeds",
         "acc 0.61–0.62, ‖h_L‖ ≈ 200, ‖g_L‖ 3–4e-4",
-        f"Every seed's verdict is trustworthy. {RULE}.",
+        f"(a), (b), (c) and (d) pass on every seed. {RULE}.",
         PRESET,
         partial(_trustworthy, label="bp", acc=(0.61, 0.62), norm=(200, 200), gradient=(3e-4, 4e-4)),
     ),
@@ -187,18 +189,20 @@ CLAIMS = (
         "healthy and degenerate growth are far apart",
         "10.96 against 694: 63×",
         "Over the five published methods, the smallest growth of a network that is walked back is ten times the "
-        "largest of one that is trustworthy, or more. Partly: so are those of networks that fire and pass (a).",
+        "largest of one that is trustworthy, or more, and a tenth of the published gap or more. Partly: ten times, but "
+        "less than that; or those of networks that fire and pass (a) are.",
         PRESET,
-        partial(_gap, letter="a"),
+        partial(_gap, letter="a", published=63.36),
     ),
     Claim(
         "C08",
         "healthy and degenerate ‖g_L‖ are far apart",
         "1.02e-4 against 4.18e-9: 24,338×",
         "Over the five published methods, the smallest ‖g_L‖ of a network that is trustworthy is ten times the largest "
-        "of one that is walked back, or more. Partly: so are those of networks that pass and fire (b).",
+        "of one that is walked back, or more, and a tenth of the published gap or more. Partly: ten times, but less "
+        "than that; or those of networks that pass and fire (b) are.",
         PRESET,
-        partial(_gap, letter="b"),
+        partial(_gap, letter="b", published=24_338),
     ),
     Claim(
         "C09",

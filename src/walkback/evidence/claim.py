@@ -1,8 +1,8 @@
 """A claim: its sentence, its published figure, the rule it is decided by, and what the results make of it.
 
-Every rule was written down from the published sentence and figure alone. `reproduced` is the whole claim, figures
-within the tolerance that the rule states; `partly` is some of the seeds, methods or figures; a claim that the
-results contradict is `not reproduced`; one whose results are not there is `not run`.
+`reproduced` is the whole claim, on every seed, figures within the tolerance that the rule states; `partly` is some of
+the seeds, methods or figures; a claim that the results contradict is `not reproduced`; one whose results are not all
+there, whether a seed, a baseline or an audit, is `not run`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from walkback.errors import RecordError
 from walkback.evidence.results import NotOnRecordError, Results
 
 ACCURACY_TOLERANCE = 0.03
+COSINE_TOLERANCE = 0.05
 SCALE_FACTOR = 10.0
 """Norms agree where they are of one order of magnitude."""
 

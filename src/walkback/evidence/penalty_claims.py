@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from walkback.evidence.claim import Claim, Outcome, by_cases, near
+from walkback.evidence.claim import Claim, Outcome, by_cases, near, same_scale
 from walkback.evidence.reading import accuracy, count, fires, last, mean, passes, span
 from walkback.evidence.results import Results
 from walkback.present.numbers import figure, signed
 
 PENALTY = "penalty_resmlp_d256"
-PENALISED, WEAKLY = "dfa:penalty=0.01", "dfa:penalty=0.001"
+PLAIN, PENALISED, WEAKLY = "dfa_textbook", "dfa:penalty=0.01", "dfa:penalty=0.001"
 COMMAND = "walkback audit --preset penalty"
-TWO_BY_TWO = {"bp": 0.585, "bp:penalty=0.01": 0.532, "dfa_textbook": 0.301, PENALISED: 0.360}
+TWO_BY_TWO = {"bp": 0.585, "bp:penalty=0.01": 0.532, PLAIN: 0.301, PENALISED: 0.360}
 
 
 def _repaired(results: Results) -> Outcome:
-    reports = results.reports(PENALTY, PENALISED)
-    agree = [passes(r, "ab") and fires(r, "d") for r in reports]
+    """What was never broken is not repaired: (a) and (b) have to fire without the penalty."""
+    reports, broken = results.reports(PENALTY, PENALISED), results.reports(PENALTY, PLAIN)
+    before = {report.seed: report for report in broken}
+    mended = {letter: [fires(before[r.seed], letter) and passes(r, letter) for r in reports] for letter in "ab"}
+    left = [fires(r, "d") for r in reports]
     margins = [r.reading("d").figure for r in reports]
     figures = [near(margin, 1.33, 1.43, 1.0) for margin in margins]
     figures += [near(r.headline_acc, 0.36, 0.36) for r in reports]
-    words = f"‖h_L‖ {span(last(r.residual_norms) for r in reports)}, accuracy {span(map(accuracy, reports))}"
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')}; {words}, margin in points {span(margins)}")
+    figures += [same_scale(last(r.residual_norms), 4e4, 4e4) for r in reports]
+    figures += [same_scale(last(r.residual_norms), 4e8, 4e8) for r in broken]
+    words = ", ".join(f"({letter}) repaired on {count(seeds, 'seeds')}" for letter, seeds in mended.items())
+    words += f"; (d) fires on {count(left, 'seeds')}; ‖h_L‖ {span(last(r.residual_norms) for r in broken)} → "
+    words += f"{span(last(r.residual_norms) for r in reports)}, accuracy {span(map(accuracy, broken))} → "
+    words += f"{span(map(accuracy, reports))}, margin in points {span(margins)}"
+    return Outcome(by_cases([*mended["a"], *mended["b"], *left], figures), words)
 
 
 def _weak(results: Results) -> Outcome:
-    reports = results.reports(PENALTY, WEAKLY)
-    agree = [passes(report, "d") for report in reports]
-    return Outcome(by_cases(agree), f"margin in points {span(r.reading('d').figure for r in reports)}")
+    strong, weak = results.reports(PENALTY, PENALISED), results.reports(PENALTY, WEAKLY)
+    passing = {report.seed: passes(report, "d") for report in weak}
+    agree = [fires(report, "d") and passing.get(report.seed, False) for report in strong]
+    figures = [near(report.reading("d").figure, 2.3, 2.3, 1.0) for report in weak]
+    margins = [span(report.reading("d").figure for report in reports) for reports in (strong, weak)]
+    words = f"it fires at 1e-2 and passes at 1e-3 on {count(agree, 'seeds')}; margin in points {' and '.join(margins)}"
+    return Outcome(by_cases(agree, figures), words)
 
 
 def _two_by_two(results: Results) -> Outcome:
@@ -47,8 +59,9 @@ CLAIMS = (
         "C22",
         "penalty λ = 1e-2 repairs (a) and (b), not (d)",
         "‖h_L‖ 4e8 → 4e4, ‖g_2‖ 5e-10 → 1e-6, acc 0.31 → 0.36, margin +1.38 ± 0.05 pp",
-        "On every seed of textbook DFA with the penalty (a) and (b) pass and (d) fires; margin within 1 point, "
-        "accuracy within 3.",
+        "On every seed (a) and (b) each fire on textbook DFA without the penalty and pass with it, and (d) fires with "
+        "it; margin within 1 point, accuracy within 3, ‖h_L‖ without and with it within a factor of ten. Partly: some "
+        "of these.",
         COMMAND,
         _repaired,
     ),
@@ -56,7 +69,8 @@ CLAIMS = (
         "C23",
         "(d) depends on λ",
         "λ = 1e-3: +2.3 pp, passes",
-        "With λ = 1e-3 (d) passes on every seed.",
+        "On every seed (d) fires with λ = 1e-2 and passes with λ = 1e-3, there with a margin within 1 point of the "
+        "published one.",
         COMMAND,
         _weak,
     ),

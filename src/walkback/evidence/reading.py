@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from walkback.evidence.results import NotOnRecordError
 from walkback.present.numbers import figure
 from walkback.protocol.records import DiagnosticReport, State
 
@@ -14,13 +15,16 @@ PRESET = "walkback audit --preset resmlp_d256"
 
 
 def fires(report: DiagnosticReport, letter: str) -> bool:
-    """Whether a diagnostic fires."""
-    return report.reading(letter).state is State.FIRE
+    """Whether a diagnostic fires; one that was not measured neither fires nor passes, and is not on record."""
+    state = report.reading(letter).state
+    if state not in (State.FIRE, State.PASS):
+        raise NotOnRecordError(f"({letter}) of {report.method_name}, seed {report.seed}, was not measured")
+    return state is State.FIRE
 
 
 def passes(report: DiagnosticReport, letters: str) -> bool:
-    """Whether every one of these diagnostics was measured and passes."""
-    return all(report.reading(letter).state is State.PASS for letter in letters)
+    """Whether every one of these diagnostics passes."""
+    return not any(fires(report, letter) for letter in letters)
 
 
 def all_fire(report: DiagnosticReport, letters: str) -> bool:
@@ -61,5 +65,5 @@ def count(agree: Sequence[bool], what: str) -> str:
 def fired_letters(reports: Iterable[DiagnosticReport]) -> str:
     """Which diagnostics fire on how many of the reports: `(a) 3, (b) 3, (d) 2`."""
     found = list(reports)
-    counts = {letter: sum(fires(report, letter) for report in found) for letter in "abcd"}
+    counts = {letter: sum(report.reading(letter).state is State.FIRE for report in found) for letter in "abcd"}
     return ", ".join(f"({letter}) {number}" for letter, number in counts.items() if number) or "none"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import read_json
+
+SEEDS_NEEDED = 3
+"""Of a method, for any claim on it: the published ones are of three."""
 
 
 class NotOnRecordError(Exception):
@@ -47,13 +51,15 @@ class Results:
         return found
 
     def reports(self, audit: str, *labels: str) -> list[DiagnosticReport]:
-        """The reports of an audit, of these methods if any are named; a method without a report is not on record."""
+        """The reports of an audit, of these methods if any are named, all of whose seeds have to be there."""
         file = f"audit_{audit}.json"
         entries = self._entries(file, "reports")
         found = [DiagnosticReport.from_dict(entry, str(self.folder / file)) for entry in entries]
-        missing = set(labels) - {report.method_name for report in found}
-        if missing:
-            raise NotOnRecordError(f"{file} has no finished run of {', '.join(sorted(missing))}")
+        seeds = [(report.method_name, report.seed) for report in found]
+        for row in self.read(file).get("runs", ()):
+            if row["error"] and (not labels or row["label"] in labels):
+                raise NotOnRecordError(f"{file} has no finished run of {row['label']}, seed {row['seed']}")
+        _require_seeds(file, seeds, labels or {label for label, _ in seeds})
         return [report for report in found if not labels or report.method_name in labels]
 
     def study(self, study: str, audit: str) -> dict[str, Any]:
@@ -61,12 +67,11 @@ class Results:
         return self.read(f"{study}_{audit}.json")
 
     def runs(self, study: str, audit: str, *labels: str) -> list[dict[str, Any]]:
-        """The entries of a study that has one for each run, of these methods."""
+        """The entries of a study that has one for each run, of these methods if any are named, on all their seeds."""
         file = f"{study}_{audit}.json"
-        found = [run for run in self._entries(file, "runs") if run["label"] in labels]
-        missing = set(labels) - {run["label"] for run in found}
-        if missing:
-            raise NotOnRecordError(f"{file} has no run of {', '.join(sorted(missing))}")
+        found = [run for run in self._entries(file, "runs") if not labels or run["label"] in labels]
+        seeds = [(run["label"], run["seed"]) for run in found]
+        _require_seeds(file, seeds, labels or {label for label, _ in seeds})
         return found
 
     def _entries(self, file: str, name: str) -> list[dict[str, Any]]:
@@ -75,6 +80,15 @@ class Results:
         if not isinstance(entries, list):
             raise RecordError(f"{self.folder / file} has no list of {name}. Make it again with walkback.")
         return entries
+
+
+def _require_seeds(file: str, found: Iterable[tuple[str, int | None]], labels: Iterable[str]) -> None:
+    """Every method has to be there on as many seeds as a claim is of."""
+    pairs = set(found)
+    for label in sorted(labels):
+        seeds = sum(name == label for name, _ in pairs)
+        if seeds < SEEDS_NEEDED:
+            raise NotOnRecordError(f"{file} has {seeds or 'no'} finished runs of {label}; a claim needs {SEEDS_NEEDED}")
 
 
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}

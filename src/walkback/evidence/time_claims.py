@@ -6,14 +6,18 @@ from typing import Any
 
 from walkback.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
 from walkback.evidence.reading import LONG, PRESET, RECORD, count, span
-from walkback.evidence.results import Results
+from walkback.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.present.numbers import figure
 
+LONG_EPOCHS = 100
 TEMPORAL = f"{PRESET}; walkback study temporal"
 
 
 def _untrained(results: Results) -> Outcome:
     networks = results.study("random_init", RECORD)["networks"]
+    seeds = {network["seed"] for network in networks}
+    if len(seeds) < SEEDS_NEEDED or len(seeds) < len(networks):
+        raise NotOnRecordError(f"random_init_{RECORD}.json has {len(networks)} networks of {len(seeds)} seeds")
     agree = [n["near_chance"] and n["verdict"] == "trustworthy" for n in networks]
     figures = [_as_published(n) for n in networks]
     words = (
@@ -29,8 +33,17 @@ def _as_published(n: dict[str, Any]) -> bool:
     return flat and steady and near(n["stability"], 0.08, 0.18, 0.05)
 
 
+def _long(results: Results, study: str, label: str) -> list[dict[str, Any]]:
+    """The entries of a method's long runs, all of them as long as the claims are about."""
+    runs = results.runs(study, LONG, label)
+    short = min(run["epochs"] for run in runs)
+    if short < LONG_EPOCHS:
+        raise NotOnRecordError(f"{study}_{LONG}.json has a run of {label} of {short} epochs")
+    return runs
+
+
 def _early(results: Results) -> Outcome:
-    dfa, bp = (results.runs("temporal", LONG, label) for label in ("dfa", "bp"))
+    dfa, bp = (_long(results, "temporal", label) for label in ("dfa", "bp"))
     quiet = [run["first"]["a"] is None and run["first"]["b"] is None for run in bp]
     fires = [run["first"]["a"] is not None and run["first"]["b"] is not None for run in dfa]
     soon = [_by(run["first"]["b at 1280"], 8) and _by(run["first"]["a"], 22) for run in dfa]
@@ -49,7 +62,7 @@ def _epochs(runs: list[dict[str, Any]], key: str) -> str:
 
 
 def _stopping(results: Results) -> Outcome:
-    stops = [run["stops"]["(a) or (b)"] for run in results.runs("early_stop", LONG, "dfa")]
+    stops = [run["stops"]["(a) or (b)"] for run in _long(results, "early_stop", "dfa")]
     known = [stop for stop in stops if stop is not None]
     if len(known) < len(stops):
         return Outcome(Status.NOT_REPRODUCED, f"{len(stops) - len(known)} of {len(stops)} seeds never fire")
@@ -61,7 +74,7 @@ def _stopping(results: Results) -> Outcome:
 
 
 def _healthy_alignment(results: Results) -> Outcome:
-    ranges = [run["alignment"] for run in results.runs("temporal", LONG, "dfa")]
+    ranges = [run["alignment"] for run in _long(results, "temporal", "dfa")]
     positive = [r["low"] is not None and r["low"] > 0 for r in ranges]
     close = [near(r["low"], 0.087, 0.107, 0.05) and near(r["high"], 0.087, 0.107, 0.05) for r in ranges]
     words = ", ".join(f"{figure(r['low'])} to {figure(r['high'])}" for r in ranges)
@@ -69,7 +82,7 @@ def _healthy_alignment(results: Results) -> Outcome:
 
 
 def _order(results: Results) -> Outcome:
-    runs = results.runs("temporal", LONG, "dfa")
+    runs = _long(results, "temporal", "dfa")
     agree = [_not_after(run["first"]["a"], run["first"]["b"]) for run in runs]
     turned = [not _not_after(run["first"]["a"], run["first"]["b at 1280"]) for run in runs]
     first, second, third = (_epochs(runs, key) for key in ("a", "b", "b at 1280"))

@@ -16,8 +16,7 @@ RECORD = "resmlp_d256"
 LONG_EPOCHS, SHORT_EPOCHS = 100, 10
 PENALTIES = (0.01, 0.001)
 DEPTHS = (2, 4, 8)
-WIDTHS = {256: 30, 512: SHORT_EPOCHS}
-"""Each width with the epochs of its runs; those of 256 are the record's."""
+WIDTHS = (256, 512)
 
 
 def _resmlp_d256() -> tuple[GridConfig, ...]:
@@ -64,11 +63,11 @@ def _depth() -> tuple[GridConfig, ...]:
 def _width() -> tuple[GridConfig, ...]:
     methods = {"bp": {}, "dfa": {"credit_norm": "per_sample"}, "state_bridge": {}, "credit_bridge": {}}
     rows = tuple(
-        row_of(f"{method} d{width}", method, options, architecture_options={"width": width}, epochs=epochs)
-        for width, epochs in WIDTHS.items()
+        row_of(f"{method} d{width}", method, options, architecture_options={"width": width})
+        for width in WIDTHS
         for method, options in methods.items()
     )
-    return (_on_cifar10(rows, baselines=False, called="width_resmlp"),)
+    return (_on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="width_resmlp"),)
 
 
 def _small_cnn() -> tuple[GridConfig, ...]:
@@ -101,6 +100,8 @@ def _bridge_variants() -> tuple[GridConfig, ...]:
         *_varied("state_bridge", {}, {"target": "scaled"}, {"credit_from": "prediction"}),
         *_varied("state_bridge", {"credit_site": "written"}, {"credit_norm": "none"}, *trained),
         *_varied("credit_bridge", {}, {"target": "raw"}, {"credit_site": "written"}, {"credit_norm": "none"}, *trained),
+        # As long as the record's own, so that it tells what annealing did there.
+        *_varied("credit_bridge", {"schedule": "constant", "epochs": 30}),
     ]
     return (_on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="bridge_variants"),)
 
@@ -121,7 +122,7 @@ def _varied(method: str, *changes: dict[str, Any]) -> Iterator[GridRow]:
     always = {"credit_norm": "per_sample"} if method == "dfa" else {}
     for change in changes:
         label = ":".join([method, *(f"{name}={value}" for name, value in change.items())])
-        training = {name: value for name, value in change.items() if name in ("schedule", "learning_rate")}
+        training = {name: value for name, value in change.items() if name in ("schedule", "learning_rate", "epochs")}
         shape = {name: value for name, value in change.items() if name == "expansion"}
         options = {name: value for name, value in change.items() if name not in training | shape}
         yield row_of(label, method, always | options, **training, architecture_options=shape)

@@ -18,7 +18,7 @@ from walkback.protocol.schema import read_json, write_whole
 
 Result = Mapping[str, Any]
 Parts = Sequence[str | Grid | Heading]
-STUDY_VERSION = 2
+STUDY_VERSION = 3
 
 
 class Study(NamedTuple):
@@ -72,12 +72,18 @@ class Study(NamedTuple):
         """The answers on record."""
         return sorted(results.glob(f"{self.stem}_*.json"))
 
+    def outdated(self, results: Path) -> list[Path]:
+        """The audits behind answers on record that another version gave, and that have to be asked again."""
+        answers = [answer for path in self.files(results) if isinstance(answer := read_json(path), dict)]
+        named = [answer.get("source") for answer in answers if answer.get("study_version") != STUDY_VERSION]
+        return [Path(source) for source in named if isinstance(source, str)]
+
 
 def load_result(path: Path) -> dict[str, Any]:
     """An answer from its file."""
     result = read_json(path)
     if not isinstance(result, dict) or result.get("study_version") != STUDY_VERSION:
-        raise RecordError(f"{path} is not a study of this version. Make all of them again: walkback study all")
+        raise RecordError(f"{path} is not a study of this version. Remove it, and make it again from its audit.")
     return result
 
 

@@ -21,7 +21,7 @@ def answer(audit: Audit) -> dict[str, Any]:
     rows = [_row(label, reports) for label, reports in audit.by_method().items() if _strength(label) is not None]
     means = {(row["method"], row["penalty"]): row["mean_accuracy"] for row in rows}
     strengths = sorted({row["penalty"] for row in rows})
-    middle = {len(r.bp_grad_norms) // 2 for r in audit.reports if r.bp_grad_norms}
+    middle = {(len(r.bp_grad_norms) - 1) // 2 for r in audit.reports if r.bp_grad_norms}
     return {
         "rows": rows,
         "middle_site": min(middle, default=0),
@@ -41,7 +41,7 @@ def _row(label: str, reports: Sequence[DiagnosticReport]) -> dict[str, Any]:
     named = _strength(label)
     assert named is not None
     accuracies = [r.headline_acc for r in reports if r.headline_acc is not None]
-    middle = [(r.bp_grad_norms or (None,))[len(r.bp_grad_norms or (None,)) // 2] for r in reports]
+    middle = [r.bp_grad_norms[(len(r.bp_grad_norms) - 1) // 2] if r.bp_grad_norms else None for r in reports]
     return {
         "label": label,
         "method": named[0],

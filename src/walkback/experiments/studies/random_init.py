@@ -1,7 +1,7 @@
 """Does the protocol flag poor accuracy, or measurements? Epoch 0 of every trace: the untrained network.
 
-One seed gives one initial network, whatever the method, so there is one row for each seed; that the methods of a
-grid agree on it is checked. (d) is left out: an untrained network is its own frozen baseline.
+One seed gives one initial network, whatever the method, so there is one row for each seed; of a grid that holds several
+networks, one for each of them. (d) is left out: an untrained network is its own frozen baseline.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ NEAR_CHANCE_PP = 5.0
 
 
 def answer(audit: Audit) -> dict[str, Any]:
-    """One entry for each seed."""
-    by_seed: dict[int, list[TracedRun]] = {}
+    """One entry for each network: runs of one seed whose norms are the same before any step are one."""
+    by_network: dict[tuple[int, Any], list[TracedRun]] = {}
     for run in audit.traces:
-        by_seed.setdefault(run.seed, []).append(run)
+        by_network.setdefault((run.seed, tuple(run.records[0].residual_norms or ())), []).append(run)
     return {
         "chance": audit.chance,
         "near_chance_pp": NEAR_CHANCE_PP,
-        "networks": [_network(seed, runs, audit.chance) for seed, runs in by_seed.items()],
+        "networks": [_network(seed, runs, audit.chance) for (seed, _), runs in by_network.items()],
     }
 
 
 def _network(seed: int, runs: Sequence[TracedRun], chance: float) -> dict[str, Any]:
     first = runs[0].records[0]
     report = judge(measurements(first), seed=seed)
-    same = all(run.records[0].residual_norms == first.residual_norms for run in runs)
     return {
         "seed": seed,
         "methods": [run.label for run in runs],
-        "one_network": same,
         "accuracy": first.accuracy,
         "near_chance": abs(100 * (first.accuracy - chance)) <= NEAR_CHANCE_PP,
         "residual_norms": first.residual_norms,
@@ -57,9 +55,14 @@ def _share(report: DiagnosticReport) -> float | None:
 
 
 def draw(result: Result) -> Parts:
-    """One row for each seed."""
-    headings = ("seed", "accuracy", "‖h_0‖", "‖h_L‖", "growth", "‖g_0‖", "‖g_L‖", "(c)", "ρ", "verdict")
-    return [Grid(headings, [_row(network) for network in result["networks"]], "rrrrrrrrrl")]
+    """One row for each network, with its methods where a seed has several."""
+    networks = result["networks"]
+    headings = ["seed", "accuracy", "‖h_0‖", "‖h_L‖", "growth", "‖g_0‖", "‖g_L‖", "(c)", "ρ", "verdict"]
+    rows = [_row(network) for network in networks]
+    if len({network["seed"] for network in networks}) < len(networks):
+        rows = [[", ".join(n["methods"]), *row] for n, row in zip(networks, rows, strict=True)]
+        return [Grid(["of", *headings], rows, "lrrrrrrrrrl")]
+    return [Grid(headings, rows, "rrrrrrrrrl")]
 
 
 def _row(n: Result) -> list[str]:

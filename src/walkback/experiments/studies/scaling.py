@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from walkback.experiments.studies.audited import Audit, TracedRun
-from walkback.experiments.studies.base import Parts, Result, Study, firing, side_by_side
+from walkback.experiments.studies.audited import Audit
+from walkback.experiments.studies.base import Parts, Result, Study, firing, shown, side_by_side
 from walkback.present.numbers import signed
 from walkback.present.page import Grid
 from walkback.protocol.records import DiagnosticReport
@@ -17,14 +17,10 @@ PATTERNS = {"depth": r"(\w+) depth (\d+)", "width": r"(\w+) d(\d+)"}
 
 
 def answer(audit: Audit, by: str) -> dict[str, Any]:
-    """One entry for each method and size, and whether (a) and (b) read the same at every size.
-
-    Sizes are compared at the last epoch that all of them were trained to.
-    """
-    sized = [(run, named) for run in audit.traces if (named := _size(run.label, by))]
-    shared = {method: min(run.epochs for run, named in sized if named[0] == method) for _, (method, _) in sized}
+    """One entry for each method and size, and whether (a) and (b) read the same at every size."""
+    epochs = {run.label: run.epochs for run in audit.traces}
     rows = [
-        _row(label, reports, by) | _then([run for run, _ in sized if run.label == label], shared)
+        _row(label, reports, by) | {"epochs": epochs.get(label)}
         for label, reports in audit.by_method().items()
         if _size(label, by)
     ]
@@ -52,47 +48,33 @@ def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, 
     }
 
 
-def _then(runs: Sequence[TracedRun], shared: Mapping[str, int]) -> dict[str, Any]:
-    """The epochs of a row's runs, and what was read at the epoch that all sizes reached."""
-    at = shared[runs[0].label.split()[0]]
-    reports = [run.report(at) for run in runs]
-    return {
-        "epochs": runs[0].epochs,
-        "shared_epoch": at,
-        "growths_then": [r.max_per_block_growth for r in reports],
-        "fired_then": [firing(r) for r in reports],
-    }
-
-
 def _same(rows: Sequence[Result]) -> dict[str, bool]:
-    """Per method, whether the seeds' readings of (a) and (b) at the shared epoch are the same at every size."""
+    """Per method, whether the seeds' readings of (a) and (b) are the same at every size."""
     read: dict[str, set[Any]] = {row["method"]: set() for row in rows}
     for row in rows:
-        seeds = zip(row["seeds"], row["fired_then"], strict=True)
+        seeds = zip(row["seeds"], row["fired"], strict=True)
         read[row["method"]].add(tuple((seed, "a" in fired, "b" in fired) for seed, fired in seeds))
     return {method: len(readings) == 1 for method, readings in read.items()}
 
 
 def draw(result: Result) -> Parts:
     """One row for each method and size, seeds side by side."""
-    headings = ("method", result["by"], "epochs", "accuracy", "growth", "‖g_L‖", "deep Γ", "fired", "fired then")
+    headings = ("method", result["by"], "epochs", "accuracy", "growth", "‖g_L‖", "deep Γ", "fired")
     rows = [
         [
             row["method"],
             str(row["size"]),
-            str(row["epochs"]),
+            shown(row["epochs"], "{:.0f}".format),
             *(side_by_side(row[name]) for name in ("accuracies", "growths", "last_gradients")),
             side_by_side(row["deep_alignments"], signed),
-            *(", ".join(f"({fired})" if fired else "none" for fired in row[name]) for name in ("fired", "fired_then")),
+            ", ".join(f"({fired})" if fired else "none" for fired in row["fired"]),
         ]
         for row in sorted(result["rows"], key=lambda row: (row["method"], row["size"]))
     ]
     same = [method for method, yes in result["same"].items() if yes]
     other = [method for method, yes in result["same"].items() if not yes]
-    epochs = sorted({row["shared_epoch"] for row in result["rows"]})
-    words = f"Then: at epoch {' or '.join(map(str, epochs))}, which every {result['by']} was trained to. There (a) and "
-    words += f"(b) read the same at every {result['by']}: {', '.join(same) or 'no method'}; "
-    return [Grid(headings, rows, "lrrrrrrll"), f"{words}not: {', '.join(other) or 'none'}."]
+    words = f"(a) and (b) read the same at every {result['by']}: {', '.join(same) or 'no method'}; "
+    return [Grid(headings, rows, "lrrrrrrl"), f"{words}not: {', '.join(other) or 'none'}."]
 
 
 def _study(by: str, title: str, question: str) -> Study:
@@ -116,6 +98,5 @@ DEPTH = _study(
 WIDTH = _study(
     "width",
     "Do the readings change with width?",
-    "The same methods at two widths; the wider ones trained for fewer epochs, as the table says. Figures of the seeds "
-    "stand side by side.",
+    "The same methods at two widths, trained alike. Figures of the seeds stand side by side.",
 )

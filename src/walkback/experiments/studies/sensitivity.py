@@ -82,6 +82,7 @@ def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: Diagno
         "fires_when": "above" if up else "below",
         "ratio": sweep.ratio,
         "measured": len(finite),
+        "non_finite": sum(r.reason == NON_FINITE for r in readings),
         "fired": sum(r.state is State.FIRE for r in readings),
         "fragile": sum(r.fragile for r in readings),
         "by_verdict": _extremes(
@@ -195,7 +196,7 @@ def _row(key: str, d: Result) -> list[str]:
     low, high = number(same["low"]), number(same["high"])
     span = f"{figure(low) if low is not None else 'any'} to {figure(high) if high is not None else 'any'}"
     own_ends = [figure(number(own[side])) for side in ("healthy", "degenerate")]
-    fired = f"{d['fired']} of {d['measured']}"
+    fired = f"{d['fired']} of {d['measured'] + d['non_finite']}"
     return [f"({key})", round_number(d["threshold"]), fired, *ends, _gap(d), *own_ends, span, str(d["fragile"])]
 
 

@@ -8,6 +8,7 @@ which is what the published temporal record seems to have used. Epoch 0 is a stu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,25 +62,20 @@ def _run(run: TracedRun) -> dict[str, Any]:
         "has_baseline": bool(run.frozen_accuracies),
         "first": {key: epochs[0] if epochs else None for key, epochs in fired.items()},
         "for_good": {key: for_good(epochs, run.epochs) for key, epochs in fired.items()},
-        "times": {key: len(epochs) for key, epochs in fired.items()},
         "final_accuracy": run.records[-1].accuracy,
         "alignment": _range(run, lambda record: mean_alignment(record.alignment)),
         "deep_alignment": _range(run, lambda record: record.deep_alignment),
-        "smallest_gradient": min(
-            (r.bp_grad_norms[-1] for r in run.records[1:] if r.bp_grad_norms is not None), default=None
-        ),
     }
 
 
 def _range(run: TracedRun, of: Callable[[Any], float | None]) -> dict[str, float | None]:
-    """The ends over the epochs, and the mean over the first few."""
-    values = [value for value in map(of, run.records[1:]) if value is not None]
-    early = values[:FIRST_EPOCHS]
-    return {
-        "low": min(values, default=None),
-        "high": max(values, default=None),
-        "first_epochs": sum(early) / len(early) if early else None,
-    }
+    """The ends over the epochs, and the mean over the first few; none where some epoch has no such figure."""
+    values = [of(record) for record in run.records[1:]]
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known or len(known) < len(values):
+        return {"low": None, "high": None, "first_epochs": None}
+    early = known[:FIRST_EPOCHS]
+    return {"low": min(known), "high": max(known), "first_epochs": sum(early) / len(early)}
 
 
 def draw(result: Result) -> Parts:
