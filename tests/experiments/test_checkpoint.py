@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from tiny_runs import InterruptAfter, assert_same_run, tiny
 
 from walkback.errors import RunError, WalkbackError
-from walkback.experiments import checkpoint
+from walkback.experiments import checkpoint, train
 from walkback.experiments.store import RunStore
 from walkback.experiments.train import train_or_resume
 
@@ -73,6 +73,23 @@ def test_with_all_of_them_damaged_training_starts_anew(interrupted, tmp_path):
     with pytest.warns(UserWarning, match="damaged"):
         resumed = train_or_resume(config, store)
     assert_same_run(resumed, train_or_resume(config, RunStore(tmp_path / "whole")))
+
+
+def test_a_run_that_starts_anew_keeps_its_own_checkpoints(interrupted):
+    config, store = interrupted
+    run = store.run(config)
+    for path in checkpoint.stored(run.checkpoints):
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(KeyboardInterrupt):
+        train_or_resume(config, store, InterruptAfter(1))
+    assert checkpoint.newest(run.checkpoints).epoch == 1
+
+
+def test_a_checkpoint_knows_which_code_trained_it(interrupted, monkeypatch):
+    config, store = interrupted
+    monkeypatch.setattr(train, "commit", lambda: "another")
+    first = checkpoint.newest(store.run(config).checkpoints).commits
+    assert train_or_resume(config, store).result()["commit"] == ", ".join([*first, "another"])
 
 
 @pytest.mark.parametrize("name", ["evil.pt", "evil.safetensors"])

@@ -86,11 +86,16 @@ def test_the_model_is_left_as_it_was():
     config, model, dataset = trained("small_cnn", steps=2)
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
+    gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    learning = [p.requires_grad for p in model.parameters()]
     random_state = torch.get_rng_state()
     depth_tests(config, model, dataset)
     assert all(value.equal(model.state_dict()[name]) for name, value in before.items())
     assert all(module.training for module in model.modules())
-    assert all(parameter.grad is None or parameter.requires_grad for parameter in model.parameters())
+    assert [p.requires_grad for p in model.parameters()] == learning
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert (parameter.grad is None) == (gradient is None)
+        assert gradient is None or gradient.equal(parameter.grad)
     assert torch.get_rng_state().equal(random_state)
 
 

@@ -175,13 +175,30 @@ def test_whoever_has_the_archive_does_not_train_again(clean, copy):
 def test_what_is_finished_can_be_judged_before_the_rest_is(copy):
     missing = audited(copy)["runs"][1]["id"]
     (copy / "results" / "runs" / f"{missing}.json").unlink()
+    on_record = copy / "results" / "audit_tiny.json"
+    whole = on_record.read_bytes()
+    done = audit(copy, *GRID, "--no-train")
+    assert done.returncode == 2
+    assert "holds reports of runs that are not here: dfa 2" in done.stderr
+    assert on_record.read_bytes() == whole
+    on_record.unlink()
     done = audit(copy, *GRID, "--no-train")
     assert done.returncode == 1
     assert "missing: dfa 2: not finished" in done.stdout
     assert len(audited(copy)["reports"]) == 3
     for file in (copy / "results" / "runs").iterdir():
         file.unlink()
+    on_record.unlink()
     assert audit(copy, *GRID, "--no-train").returncode == 3
+
+
+def test_a_file_that_is_no_audit_is_not_replaced(copy):
+    on_record = copy / "results" / "audit_tiny.json"
+    on_record.write_text("{}")
+    done = audit(copy, *GRID, "--no-train")
+    assert done.returncode == 2
+    assert "is no audit" in done.stderr
+    assert on_record.read_text() == "{}"
 
 
 def test_fewer_rows_do_not_replace_an_audit_on_record(copy):

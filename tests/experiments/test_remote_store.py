@@ -173,6 +173,13 @@ def test_a_lease_keeps_others_out_and_is_let_go(address):
         pass
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"renewed": "yesterday"}'])
+def test_what_is_no_lease_keeps_nobody_out(address, content):
+    Objects(address).write("run/lease.json", content)
+    with lease_on(address).held(0.4):
+        assert lease.is_alive(Objects(address), "run/lease.json")
+
+
 def test_a_lease_that_its_owner_stopped_writing_to_is_taken_over(address):
     dead = lease_on(address)
     dead._write(first=True)

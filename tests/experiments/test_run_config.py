@@ -124,3 +124,26 @@ def test_seeds_of_the_parts_of_a_run_are_apart():
     seeds = {derived_seed(seed, purpose) for seed in range(50) for purpose in purposes}
     assert len(seeds) == 250
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"terminal_norm": "False"}, "terminal_norm is 'False'; expected true or false"),
+        ({"terminal_norm": 0}, "terminal_norm is 0; expected true or false"),
+        ({"width": "wide"}, "width is 'wide'; expected a whole number"),
+        ({"width": 256.5}, "width is 256.5; expected a whole number"),
+        ({"width": True}, "width is True; expected a whole number"),
+        ({"norm_position": 1}, "norm_position is 1; expected a word"),
+    ],
+)
+def test_options_of_another_kind_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        RunConfig(**BASE, architecture_options=options)
+
+
+@pytest.mark.parametrize("channels", [(8, 16, "32"), 8, "8-16-32"])
+def test_lists_are_checked_entry_by_entry(channels):
+    with pytest.raises(InputError, match="channels is"):
+        RunConfig(**BASE | {"architecture": "small_cnn"}, architecture_options={"channels": channels})
+    RunConfig(**BASE | {"architecture": "small_cnn"}, architecture_options={"channels": (8, 16, 32)})

@@ -103,7 +103,13 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, execu
     from walkback.cli.grid_list import print_audit
     from walkback.cli.grid_training import train_under_display
     from walkback.experiments.grid import unique_runs
-    from walkback.experiments.studies.audit import audit_file, audit_of, refuse_to_lose_rows, write_audit
+    from walkback.experiments.studies.audit import (
+        audit_file,
+        audit_of,
+        refuse_to_lose_reports,
+        refuse_to_lose_rows,
+        write_audit,
+    )
     from walkback.protocol.verdict import EXIT_ERROR, INCOMPLETE, exit_status
 
     for name, grid in grids.items():
@@ -112,6 +118,8 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, execu
     made: list[dict[str, Any]] = []
     for name, grid in grids.items():
         made.append(audit_of(name, grid, store, errors))
+        if executor is None:
+            refuse_to_lose_reports(audit_file(results, name), made[-1])
         write_audit(audit_file(results, name), made[-1])
         print_audit(made[-1], audit_file(results, name), output())
     verdicts = [report["verdict"] for audit in made for report in audit["reports"]]

@@ -23,9 +23,13 @@ DIGITS = 8
 
 
 def result_of(
-    config: RunConfig, run: Assembly, dataset: Dataset, trace: Sequence[EpochRecord], ended: str
+    config: RunConfig, run: Assembly, dataset: Dataset, trace: Sequence[EpochRecord], ended: str, commits: Sequence[str]
 ) -> dict[str, Any]:
-    """The whole record of a finished run. `ended` says why it stopped before its last epoch, if it did."""
+    """The whole record of a finished run.
+
+    `ended` says why it stopped before its last epoch, if it did; `commits` are those of the code that trained it,
+    several where it was resumed by another.
+    """
     start = time.perf_counter()
     accuracy = accuracy_on(run.model, dataset.test)
     report = report_if_possible(config, run, held_out(dataset), accuracy, null_draws=NULL_DRAWS)
@@ -44,6 +48,7 @@ def result_of(
         "trace": [record.compact() for record in trace],
         "seconds": _seconds(trace, start),
         **stamp(),
+        "commit": ", ".join(commits),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,8 @@ class Checkpoint:
     epoch: int
     tensors: Mapping[str, Tensor]
     random_words: str
+    commits: tuple[str, ...] = ()
+    """Of the code that trained it so far."""
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors of one part: `model`, `method`, `optimizer` or `random`."""
@@ -77,7 +79,7 @@ def file_of(folder: Path, epoch: int) -> Path:
     return folder / f"epoch-{epoch:05d}{SUFFIX}"
 
 
-def save(folder: Path, config: RunConfig, epoch: int, run: Assembly) -> Path:
+def save(folder: Path, config: RunConfig, epoch: int, run: Assembly, commits: Sequence[str] = ()) -> Path:
     """Write the checkpoint of this epoch, and let go of those before the one before it."""
     tensors = {key: value.detach().contiguous() for key, value in _all_tensors(run).items()}
     header = {
@@ -87,6 +89,7 @@ def save(folder: Path, config: RunConfig, epoch: int, run: Assembly) -> Path:
         "config": json.dumps(config.to_dict()),
         "random": random_state.words(),
         "digest": digest(tensors),
+        "commits": json.dumps(list(commits)),
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = write_whole(file_of(folder, epoch), to_bytes(tensors, header))
@@ -147,7 +150,8 @@ def load(path: str | Path) -> Checkpoint:
     if header.get("digest") != digest(tensors):
         raise RunError(f"checkpoint {source} is damaged: its contents do not match its digest.")
     config = RunConfig.from_dict(json.loads(header["config"]), str(source))
-    return Checkpoint(source, config, int(header["epoch"]), tensors, header["random"])
+    commits = tuple(json.loads(header.get("commits", "[]")))
+    return Checkpoint(source, config, int(header["epoch"]), tensors, header["random"], commits)
 
 
 def _refuse_other_formats(source: Path) -> None:

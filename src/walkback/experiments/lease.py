@@ -79,9 +79,12 @@ class Lease:
             if renewals and time.monotonic() - started > 2 * seconds:
                 raise RunError(f"{self.what} is being trained by {holder(current)}. Wait for it, or end it first.")
             time.sleep(min(1.0, seconds / 20))
-        self._write(first=not current)
-        if read(self.objects, self.key).get("token") != self.token:
-            raise RunError(f"{self.what} was taken by another process at the same moment, which goes on with it.")
+        # What is there and is no lease, as a write that broke off leaves it, is written over.
+        self._write(first=not current and self.objects.read(self.key) is None)
+        while (now := read(self.objects, self.key)).get("token") != self.token:
+            if not self.claim.outranks(now):
+                raise RunError(f"{self.what} was taken by another process at the same moment, which goes on with it.")
+            self._write()  # an earlier attempt renewed it meanwhile, and will notice
 
     def _free(self, current: dict[str, Any]) -> bool:
         return not current or self.claim.outranks(current) or time.time() - current["renewed"] > LONG_AGO

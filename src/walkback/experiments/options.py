@@ -47,6 +47,7 @@ def complete_options(given: Mapping[str, Any]) -> dict[str, Any]:
             if option not in known:
                 suggestion = did_you_mean(option, known) if known else "It takes none."
                 raise InputError(f"{registry.kind} {name} has no option {option!r}. {suggestion}")
+            _check_kind(f"{registry.kind} {name}", option, options[option], known[option])
         settings[section] = {key: _like(default, options.get(key, default)) for key, default in known.items()}
     _check_method_options(settings)
     return settings
@@ -65,6 +66,23 @@ def changed_options(config: RunConfig, section: str) -> dict[str, Any]:
     defaults = default_options(section, getattr(config, _OWNERS[section][0]))
     options = getattr(config, section)
     return {name: value for name, value in options.items() if value != defaults[name]}
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", list: "a list"}
+
+
+def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
+    """Raise where a value is of another kind than its default; a default of None says nothing of kinds."""
+    kind = type(default)
+    if kind not in _KINDS:
+        return
+    plain = _plain(value)
+    fits = isinstance(plain, int | float) if kind is float else isinstance(plain, kind)
+    if not fits or (isinstance(plain, bool) and kind is not bool):
+        raise InputError(f"{owner}: {option} is {value!r}; expected {_KINDS[kind]}.")
+    if kind is list and default:
+        for entry in plain:
+            _check_kind(owner, f"an entry of {option}", entry, default[0])
 
 
 def _plain(value: Any) -> Any:

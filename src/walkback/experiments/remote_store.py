@@ -97,6 +97,13 @@ class RemoteRun(StoredRun):
             except RunError:
                 target.unlink()
 
+    def start_anew(self) -> None:
+        """Here and in the store."""
+        super().start_anew()
+        self._keep_newest(0)
+        for key in self.objects.keys(self._key("epochs")):
+            self.objects.remove(key)
+
     def saved(self, epoch: int) -> None:
         """Take an epoch up: its line, then its checkpoint."""
         from walkback.experiments.checkpoint import file_of
@@ -121,7 +128,8 @@ class RemoteRun(StoredRun):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _keep_newest(self, count: int) -> None:
-        for key in self.objects.keys(self._key("checkpoints"))[:-count]:
+        keys = self.objects.keys(self._key("checkpoints"))
+        for key in keys[: len(keys) - count]:
             self.objects.remove(key)
 
     def _bring_trace(self) -> None:

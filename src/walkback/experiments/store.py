@@ -125,6 +125,13 @@ class StoredRun:
     def fetch(self) -> None:
         """Bring the trace and a checkpoint to where they can be read; in a folder they are there."""
 
+    def start_anew(self) -> None:
+        """Let go of what cannot be gone on from; its checkpoints would outlive those of the epochs to come."""
+        from walkback.experiments import checkpoint
+
+        checkpoint.keep_newest(self.checkpoints, 0)
+        trace.rewrite(self.trace_file, [])
+
     def saved(self, epoch: int) -> None:
         """An epoch has its line and its checkpoint; in a folder there is nothing left to do."""
 

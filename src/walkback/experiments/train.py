@@ -26,6 +26,7 @@ from walkback.experiments.config import RunConfig
 from walkback.experiments.derive import derived_seed
 from walkback.experiments.measure import accuracy_on, epoch_record, held_out, report_if_possible
 from walkback.experiments.progress import EpochDone, Progress, Silent
+from walkback.experiments.stamp import commit
 from walkback.experiments.store import RunStore, StoredRun
 from walkback.zoo.datasets import Batch, Batches
 
@@ -85,6 +86,8 @@ class Training:
         self.batches = Batches(self.dataset.train, config.batch_size, seed=seed, augment=config.augment, shuffle=True)
         self.held_out = held_out(self.dataset)
         self.records: list[trace.EpochRecord] = []
+        # Asked for before the first step: at the end the source may have moved on from what runs here.
+        self.commits: tuple[str, ...] = (commit(),)
 
     def to_the_end(self) -> None:
         """Every epoch that is missing, then the result."""
@@ -96,7 +99,7 @@ class Training:
             done, left = len(self.records) - first, self.config.epochs + 1 - len(self.records)
             seconds_left = (time.perf_counter() - start) / done * left
             self.progress.epoch_done(EpochDone(self.records[-1], self.config.epochs, seconds_left))
-        self.stored.finish(result_of(self.config, self.run, self.dataset, self.records, self.ended()))
+        self.stored.finish(result_of(self.config, self.run, self.dataset, self.records, self.ended(), self.commits))
         checkpoint.keep_newest(self.stored.checkpoints, 1)
 
     def ended(self) -> str:
@@ -115,10 +118,11 @@ class Training:
             if [record.epoch for record in self.records] == list(range(found.epoch + 1)):
                 _check_same_run(found, self.config)
                 found.restore(self.run)
+                self.commits = tuple(dict.fromkeys((*found.commits, *self.commits)))
                 return
             warnings.warn(f"{self.stored.trace_file} lacks epochs: training starts anew.", stacklevel=3)
         self.records = []
-        trace.rewrite(self.stored.trace_file, [])
+        self.stored.start_anew()
         random_state.seed_all(derived_seed(self.config.seed, "training"))
 
     def _epoch(self, epoch: int) -> None:
@@ -130,7 +134,7 @@ class Training:
         record = epoch_record(epoch, accuracy, report, loss=loss, learning_rate=rate, seconds=seconds)
         trace.append(self.stored.trace_file, record)
         self.records.append(record)
-        checkpoint.save(self.stored.checkpoints, self.config, epoch, self.run)
+        checkpoint.save(self.stored.checkpoints, self.config, epoch, self.run, self.commits)
         self.stored.saved(epoch)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walkback.errors import InputError
+from walkback.errors import InputError, RecordError
 from walkback.experiments.baselines import joined_report
 from walkback.experiments.stamp import stamp
 from walkback.protocol.records import DiagnosticReport
@@ -98,16 +98,39 @@ def _summaries(reports: Iterable[DiagnosticReport]) -> Iterable[Any]:
 
 def refuse_to_lose_rows(path: Path, grid: GridConfig) -> None:
     """Raise where an audit on record has rows that the grid has not, and would be replaced by less."""
+    there = {(row["label"], row["seed"]) for row in _on_record(path, "runs")}
+    _refuse(
+        path, "rows that this grid has not", there - {(row.label, seed) for row in grid.rows for seed in grid.seeds}
+    )
+
+
+def refuse_to_lose_reports(path: Path, audit: Mapping[str, Any]) -> None:
+    """Raise where an audit on record has reports that this one has not, because their runs are not here."""
+    there, here = (
+        {(report["method_name"], report["seed"]) for report in reports}
+        for reports in (_on_record(path, "reports"), audit["reports"])
+    )
+    _refuse(path, "reports of runs that are not here", there - here)
+
+
+def _on_record(path: Path, name: str) -> list[dict[str, Any]]:
+    """A list of the audit in a file, empty where there is none."""
     if not path.exists():
-        return
-    there = {(row["label"], row["seed"]) for row in read_json(path)["runs"]}
-    lost = there - {(row.label, seed) for row in grid.rows for seed in grid.seeds}
+        return []
+    data = read_json(path)
+    found = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise RecordError(
+            f"{path} is no audit: it has no list of {name}. Give this one another --name, or move it away."
+        )
+    return found
+
+
+def _refuse(path: Path, what: str, lost: set[tuple[str, int]]) -> None:
     if lost:
         named = ", ".join(f"{label} {seed}" for label, seed in sorted(lost)[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-        raise InputError(
-            f"{path} holds rows that this grid has not: {named}{more}. Give this one another --name, or move that away."
-        )
+        raise InputError(f"{path} holds {what}: {named}{more}. Give this one another --name, or move that away.")
 
 
 def write_audit(path: Path, audit: Mapping[str, Any]) -> None:
