@@ -15,8 +15,8 @@ from walkback.cli.main import app
 from walkback.errors import InputError, RecordError, UnknownName, WalkbackError
 from walkback.experiments.studies import STUDIES
 from walkback.experiments.studies.audited import load_audit
-from walkback.experiments.studies.drift import implied_share, stability_at
 from walkback.experiments.studies.temporal import for_good
+from walkback.protocol.drift_share import implied_share, stability_at
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RESMLP, CNN = GOLDEN / "resmlp_d256_audit_3seed.json", GOLDEN / "cnn_audit_3seed.json"
@@ -72,7 +72,7 @@ def test_drift_share_and_batch_size_are_two_sides_of_one_formula():
     assert implied_share(0.30) == pytest.approx(0.0033, abs=5e-5)
     assert implied_share(0.992) == pytest.approx(0.49, abs=5e-3)
     for share in (1e-4, 0.01, 0.5):
-        assert implied_share(stability_at(128, share)) == pytest.approx(share)
+        assert implied_share(stability_at(share)) == pytest.approx(share)
 
 
 @pytest.fixture

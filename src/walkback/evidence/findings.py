@@ -7,11 +7,11 @@ from walkback.evidence.claim import Claim, Outcome, Status, by_cases
 from walkback.evidence.reading import FAILING, PRESET, RECORD, all_fire, count, fires, last, mean, passes, span
 from walkback.evidence.results import Results
 from walkback.protocol.diagnostics.gradient_floor import CONFIDENT, SCALE
+from walkback.protocol.drift_share import SMALL_SHARE, stability_at
 from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.thresholds import RELIABLE_FIDELITY
 
-RELIABLE = 0.99
 FORMULA_TOLERANCE, FORMULA_SHARE = 0.05, 0.9
-SMALL_SHARE = 0.01
 RECORDED = "recorded_resmlp_d256"
 NO_NORM = "resmlp_d256_no_terminal_norm"
 NO_NORM_COMMAND = "walkback audit --preset no_terminal_norm"
@@ -28,7 +28,7 @@ def _by_scale(results: Results) -> Outcome:
         return Outcome(Status.NOT_REPRODUCED, "(b) fires on none of DFA, State Bridge and Credit Bridge")
     exact = [min(r.reference_fidelity or (0.0,)) for r in fired]
     sizes = [last(r.scale_free_gradients) or 0.0 for r in fired]
-    agree = [f >= RELIABLE and s >= min(healthy) for f, s in zip(exact, sizes, strict=True)]
+    agree = [f >= RELIABLE_FIDELITY and s >= min(healthy) for f, s in zip(exact, sizes, strict=True)]
     words = f"fidelity {span(exact)}, scale-free gradient {span(sizes)} against {span(healthy)} for BP"
     return Outcome(by_cases(agree), f"{count(agree, 'networks on which (b) fires')}; {words}")
 
@@ -44,10 +44,9 @@ def _batch_size(results: Results) -> Outcome:
 
 
 def _predicted(report: DiagnosticReport) -> float:
-    """c(128) = nρ / (nρ + 1 − ρ) at the site that (c) is judged at."""
+    """c(128) at the site that (c) is judged at."""
     assert report.drift_shares is not None
-    share = report.drift_shares[report.stability_layer or 0]
-    return 128 * share / (128 * share + 1 - share)
+    return stability_at(report.drift_shares[report.stability_layer or 0])
 
 
 def _near_perfect(results: Results) -> Outcome:

@@ -12,7 +12,7 @@ from walkback.experiments.config import RunConfig
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.diagnose import diagnose
 from walkback.protocol.records import DiagnosticReport, Score, State
-from walkback.watch.trace import rounded
+from walkback.watch.trace import nonfinite_counts, rounded
 from walkback.zoo import BlockModel
 from walkback.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.zoo.modes import evaluating
@@ -84,15 +84,10 @@ def epoch_record(epoch: int, accuracy: Score, report: DiagnosticReport | str, **
 
 
 def _figures(report: DiagnosticReport) -> dict[str, Any]:
-    counts = {
-        "hiddens": report.nonfinite_hiddens or (),
-        "grads": report.nonfinite_grads or (),
-        "logits": (report.nonfinite_logits or 0,),
-    }
     alignment = report.alignment
     return {name: getattr(report, name) for name in TRACED} | {
         "alignment": alignment.sites if alignment else None,
         "deep_alignment": alignment.deep if alignment else None,
-        "nonfinite": {name: count for name, count in counts.items() if any(count)},
+        "nonfinite": nonfinite_counts(report),
         "fired": tuple(r.letter for r in report.readings if r.state is State.FIRE),
     }

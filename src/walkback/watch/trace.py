@@ -92,20 +92,25 @@ class TraceLine(At):
 
 def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -> TraceLine:
     """A line from a measurement and its readings, in six significant digits."""
-    counts = {
-        "hiddens": measured.nonfinite_hiddens or (),
-        "grads": measured.nonfinite_grads or (),
-        "logits": (measured.nonfinite_logits or 0,),
-    }
     figures = {name: getattr(measured, name) for name in MEASURED} | {"accuracy": measured.headline_acc} | about
     if measured.alignment is not None:
         figures |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
     return TraceLine(
         **{name: rounded(value) for name, value in figures.items() if value is not None},
-        nonfinite={name: count for name, count in counts.items() if any(count)},
+        nonfinite=nonfinite_counts(measured),
         samples=measured.samples,
         fired=tuple(r.letter for r in readings if r.state is State.FIRE),
     )
+
+
+def nonfinite_counts(measured: Measurements) -> dict[str, tuple[int, ...]]:
+    """How many values were NaN or Inf, site by site; what had none is left out."""
+    counts = {
+        "hiddens": tuple(measured.nonfinite_hiddens or ()),
+        "grads": tuple(measured.nonfinite_grads or ()),
+        "logits": (measured.nonfinite_logits or 0,),
+    }
+    return {name: count for name, count in counts.items() if any(count)}
 
 
 def rounded(value: Any, digits: int = DIGITS) -> Any:

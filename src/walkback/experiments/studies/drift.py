@@ -12,22 +12,11 @@ from typing import Any
 from walkback.experiments.studies.base import Result, number
 from walkback.present.numbers import figure
 from walkback.present.page import Grid
+from walkback.protocol.drift_share import SMALL_SHARE, implied_share, stability_at
 from walkback.protocol.records import DiagnosticReport, State
 
-SMALL_SHARE = 0.01
-REFERENCE_SIZE = 128
 SIZES = (32, 128, 512)
 DRIFT, BATCH = "drift", "batch size"
-
-
-def stability_at(size: int, share: float) -> float:
-    """c(n): the cosine of two means of n samples under a drift share."""
-    return size * share / (size * share + 1 - share)
-
-
-def implied_share(stability: float, size: int = REFERENCE_SIZE) -> float:
-    """The ρ at which c(n) is this."""
-    return stability / (size - (size - 1) * stability)
 
 
 def firings(reports: tuple[DiagnosticReport, ...]) -> list[dict[str, Any]]:
@@ -47,7 +36,7 @@ def _firing(report: DiagnosticReport) -> dict[str, Any]:
         "stability": stability,
         "drift_share": share,
         "share_from": "measured" if measured else "implied by (c)",
-        "stability_at": {str(size): stability_at(size, share) for size in SIZES},
+        "stability_at": {str(size): stability_at(share, size) for size in SIZES},
         "because_of": DRIFT if share >= SMALL_SHARE else BATCH,
     }
 

@@ -10,12 +10,12 @@ from walkback.present.numbers import signed
 from walkback.present.page import Grid, Heading
 from walkback.protocol.records import Alignment
 
-FIRST_EPOCHS = 5
+SHOWN_EPOCHS = 5
 
 
 def answer(audit: Audit) -> dict[str, Any]:
     """One entry for each run whose alignment has a null."""
-    return {"first_epochs": FIRST_EPOCHS, "runs": [_run(run, found) for run, found in _with_null(audit)]}
+    return {"first_epochs": SHOWN_EPOCHS, "runs": [_run(run, found) for run, found in _with_null(audit)]}
 
 
 def _with_null(audit: Audit) -> list[tuple[TracedRun, Alignment]]:
@@ -26,7 +26,7 @@ def _with_null(audit: Audit) -> list[tuple[TracedRun, Alignment]]:
 def _run(run: TracedRun, alignment: Alignment) -> dict[str, Any]:
     null = alignment.null
     assert null is not None
-    early = [record.deep_alignment for record in run.records[: FIRST_EPOCHS + 1]]
+    early = [record.deep_alignment for record in run.records[: SHOWN_EPOCHS + 1]]
     return {
         "label": run.label,
         "seed": run.seed,

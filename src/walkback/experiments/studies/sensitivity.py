@@ -20,6 +20,7 @@ from walkback.experiments.studies.audited import Audit
 from walkback.experiments.studies.base import Parts, Result, Study, number
 from walkback.present.numbers import figure, round_number
 from walkback.present.page import Grid
+from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.thresholds import DiagnosticThresholds
@@ -226,7 +227,7 @@ def _margin_rows(margins: Result) -> list[list[str]]:
 def _drift_sentence(firings: Sequence[Result]) -> str:
     real = sum(row["because_of"] == drift.DRIFT for row in firings)
     return (
-        f"(c) fires on {len(firings)} networks: on {real} with a drift share of {drift.SMALL_SHARE:g} or more, on "
+        f"(c) fires on {len(firings)} networks: on {real} with a drift share of {SMALL_SHARE:g} or more, on "
         f"{len(firings) - real} because averaging over 128 samples carries a smaller one over the ceiling."
     )
 

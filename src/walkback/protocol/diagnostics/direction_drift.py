@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from walkback.protocol.diagnostics.base import ReadingMaker
+from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.wording import figure as written
@@ -169,7 +170,7 @@ class DirectionDrift:
         if measured.drift_shares is None or measured.stability_layer is None:
             return ""
         share = measured.drift_shares[measured.stability_layer]
-        amount = "under 1 %" if share < 0.01 else f"{written(100 * share)} %"
+        amount = "under 1 %" if share < SMALL_SHARE else f"{written(100 * share)} %"
         return f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
 
 
