@@ -73,7 +73,7 @@ def test_without_a_form_it_is_printed():
         ("[]", "no networks"),
         ("{}", "no record that replay knows"),
         ('{"result_version": 1}', "not the result of a run"),
-        ('{"audit_version": 1}', "is not an audit"),
+        ('{"audit_version": 1}', "is damaged, or no record"),
         ('{"schema_version": 99, "readings": []}', "schema_version 99"),
     ],
 )

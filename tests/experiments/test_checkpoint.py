@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_runs import InterruptAfter, assert_same_run, tiny
 
@@ -146,3 +147,17 @@ def test_a_failed_write_leaves_the_checkpoints_as_they_were(interrupted, monkeyp
         train_or_resume(config, store)
     folder = store.run(config).checkpoints
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(("field", "value"), [("epoch", "5"), ("random", "[]"), ("config", "{}"), ("commits", '["x"]')])
+def test_a_header_that_was_changed_is_damage_too(interrupted, field, value):
+    path = newest_file(*interrupted)
+    with safe_open(path, framework="pt") as file:
+        header, tensors = dict(file.metadata()), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, header | {field: value})
+    with pytest.raises(RunError, match="damaged"):
+        checkpoint.load(path)
+    del header[field]
+    save_file(tensors, path, header)
+    with pytest.raises(RunError, match="damaged"):
+        checkpoint.load(path)

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def check_zoo(
     untrained: Annotated[bool, typer.Option("--no-train", help="Compare what is finished; train nothing.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes that train at once.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that train at once.")] = 2,
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
     docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the page is written.")] = Path("docs/studies"),

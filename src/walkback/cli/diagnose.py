@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkback.cli.output import require_writable
 from walkback.cli.thresholds import (
     DriftCeilingOption,
     DriftShareOption,
@@ -53,6 +54,7 @@ def diagnose(
     from walkback.present.text import print_report
     from walkback.protocol.verdict import exit_status
 
+    require_writable(path for path in (json_file, html_file) if path is not None)
     thresholds = thresholds_from(
         g_norm_floor,
         h_norm_explosion_ratio,
@@ -66,11 +68,12 @@ def diagnose(
         report = diagnose_stored(target, runs, thresholds, require_all, measuring)
     else:
         report = _diagnose_function(target, thresholds, require_all, measuring)
-    print_report(report)
+    # Before it is printed, and nobody may be there to read it.
     if json_file is not None:
         report.save(json_file)
     if html_file is not None:
         report.to_html(html_file)
+    print_report(report)
     return exit_status([report.verdict])
 
 
@@ -78,7 +81,7 @@ def _diagnose_function(
     target: str, thresholds: DiagnosticThresholds | None, require_all: bool, measuring: dict[str, Any]
 ) -> DiagnosticReport:
     """Call the user's function and diagnose what it returns."""
-    from walkback.cli.target import call_target
+    from walkback.cli.target import call_target, run_theirs
     from walkback.errors import InputError
     from walkback.protocol.diagnose import diagnose as measure
     from walkback.registry import did_you_mean
@@ -92,4 +95,4 @@ def _diagnose_function(
             raise InputError(
                 f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}"
             )
-    return measure(**arguments)
+    return run_theirs(lambda: measure(**arguments), target)  # type: ignore[no-any-return]

@@ -6,6 +6,8 @@ there is need not wait for them; a test holds this page against the verbs themse
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shutil
 import sys
 import textwrap
@@ -33,6 +35,7 @@ OPTIONS = {"--version": "Print the version.", "--help": "Show this message and e
 ABOUT = "Can a result from a network trained without backpropagation be trusted?"
 STATUS = "Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error."
 WIDEST = 100
+INTERRUPTED = 130
 
 
 def help_page(width: int) -> str:
@@ -58,9 +61,15 @@ def _listed(entries: dict[str, str], width: int) -> str:
 
 def run() -> None:
     """Print the first page of help, or hand over to the verbs."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what an encoding has no letter for is no reason to fail
+            stream.reconfigure(errors="replace")
     if sys.argv[1:] == ["--help"]:
-        print(help_page(min(shutil.get_terminal_size().columns, WIDEST)))
+        with contextlib.suppress(BrokenPipeError):
+            print(help_page(max(20, min(shutil.get_terminal_size().columns, WIDEST))), flush=True)
         return
-    from walkback.cli.main import run as run_verbs
-
+    try:
+        from walkback.cli.main import run as run_verbs
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     run_verbs()

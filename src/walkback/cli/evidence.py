@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from walkback.cli.audit import ResultsOption
-from walkback.cli.output import output
+from walkback.cli.output import output, require_writable
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +33,12 @@ def evidence(
     from walkback.evidence.table import as_json, decide, markdown, short_page
     from walkback.protocol.schema import write_whole
 
+    require_writable(path for path in (json_file, page) if path is not None)
     decided = decide(Results(results))
-    for block in short_page(decided).blocks():
-        output().print(block)
     if json_file is not None:
         write_whole(json_file, json.dumps(as_json(decided, results), indent=1, ensure_ascii=False) + "\n")
     if page is not None:
         write_whole(page, markdown(decided, notes))
+    for block in short_page(decided).blocks():
+        output().print(block)
     return 0

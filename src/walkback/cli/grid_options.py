@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from walkback.experiments.grid import GridConfig, GridRow
 
 REQUIRED = {"architecture": "--arch", "data": "--data", "methods": "--methods"}
+FLAGS = {**REQUIRED, "seeds": "--seeds", "epochs": "--epochs"}
 
 
 def grids_from(
@@ -18,13 +19,14 @@ def grids_from(
 ) -> dict[str, GridConfig]:
     """Grids by the names of their results: those of a preset, or the one that the options describe."""
     from walkback.experiments.presets import preset as of_preset
+    from walkback.protocol.schema import file_name
 
     settings = _settings(assignments)
     options = {key: value for key, value in given.items() if value}
     if preset is None:
         grid = _grid(options, settings)
-        return {name or grid.name: grid}
-    unusable = [*options, *(["--set"] if settings else []), *(["--name"] if name else [])]
+        return {file_name(name, "--name") if name is not None else grid.name: grid}
+    unusable = [*(FLAGS[option] for option in options), *(["--set"] if settings else []), *(["--name"] if name else [])]
     if unusable:
         raise InputError(
             f"a preset is a whole grid, so {', '.join(unusable)} cannot be given with it. "

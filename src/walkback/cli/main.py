@@ -74,6 +74,10 @@ def run() -> None:
         # The reader of our output has gone; there is nobody left to tell.
         sys.stderr.close()
         sys.exit(EXIT_ERROR)
+    except OSError as error:
+        where = f" {str(error.filename)[:200]!r}" if error.filename else ""
+        typer.echo(f"walkback: the system refused{where}: {error.strerror or error}. Give another path.", err=True)
+        sys.exit(EXIT_ERROR)
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
             error.show()  # a usage error of the command-line library, in its own words

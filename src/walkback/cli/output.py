@@ -15,16 +15,17 @@ PIPED_WIDTH = 160
 
 
 def output() -> Console:
-    """Standard output; a pipe has no width, and gets one in which no row of a table has to wrap."""
-    from rich.console import Console
+    """Standard output, in which no row of a table has to wrap where it is a pipe."""
+    from walkback.present.console import standard_output
 
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    return standard_output(PIPED_WIDTH)
 
 
-def require_folders(paths: Iterable[Path]) -> None:
-    """Raise where a file has no folder to stand in, before the first of several is written."""
+def require_writable(paths: Iterable[Path]) -> None:
+    """Raise where a file has no folder to stand in, or is one, before the first of several is written."""
     for path in paths:
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder. Give the path of a file.")
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}. Make it, or give another path.")
 

@@ -81,9 +81,9 @@ def replay(
     judged = judge_files(
         files, thresholds, require_all, columns=columns, blocks=blocks, loss_batch=loss_batch, policy=policy
     )
-    _print(judged)
     if json_file is not None:
         _write(judged, json_file)
+    _print(judged)
     return exit_status([entry.report.verdict for entry in judged])
 
 

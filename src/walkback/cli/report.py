@@ -56,7 +56,7 @@ def report(
 
     Without a form, the table is printed. An audit brings its ablation, its sensitivity and the evidence of its folder.
     """
-    from walkback.cli.output import require_folders
+    from walkback.cli.output import require_writable
     from walkback.errors import InputError
     from walkback.experiments.shown import networks_in
     from walkback.experiments.store import open_store
@@ -72,7 +72,7 @@ def report(
     networks = networks_in(targets, open_store(runs))
     forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
     wanted = {form: path for form, path in forms.items() if path is not None}
-    require_folders(wanted.values())
+    require_writable(wanted.values())
     # All of them are made before any is written: an error leaves no file behind.
     made = {path: _made(form, networks, targets, title) for form, path in wanted.items()}
     for path, text in made.items():
@@ -89,7 +89,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
     from walkback.experiments.shown import networks_in
     from walkback.experiments.store import open_store
     from walkback.present.template import TEMPLATES, form_of
-    from walkback.protocol.schema import write_whole
+    from walkback.protocol.schema import reading, write_whole
     from walkback.registry import did_you_mean
 
     if template not in TEMPLATES:
@@ -99,8 +99,9 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
         raise InputError(
             f"--template is the form of one network, and {len(networks)} are given. Give one run or report."
         )
-    form = form_of(networks[0].report, networks[0].run) if networks else form_of(None)
-    text = TEMPLATES[template](form)
+    with reading(targets[0] if targets else template):
+        form = form_of(networks[0].report, networks[0].run) if networks else form_of(None)
+        text = TEMPLATES[template](form)
     if out is None:
         typer.echo(text, nl=False)
     else:

@@ -32,11 +32,15 @@ def runs(
     import json
 
     from walkback.experiments.store import open_store
-    from walkback.protocol.schema import write_whole
+    from walkback.protocol.schema import reading, write_whole
 
     store = open_store(root)
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
-    rows = [row for row in (_row(store, run) for run in store) if _matches(row, wanted)]
+    rows = []
+    for run in store:
+        with reading(f"run {run.run_id}"):
+            row = _row(store, run)
+        rows += [row] if _matches(row, wanted) else []
     if json_file is not None:
         write_whole(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     elif rows:
@@ -96,6 +100,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
 def _in_short(row: dict[str, Any]) -> str:
     """The kind of verdict and the letters that fired; of a run under way, the letters so far."""
     letters = ", ".join(f"({letter})" for letter in row["fired"])
-    kind = row["verdict"].partition(":")[0] if row["verdict"] else "so far" * bool(letters)
+    kind = row["verdict"].partition(":")[0].partition(" on ")[0] if row["verdict"] else "so far" * bool(letters)
     gaps = ", ".join(f"({letter})" for letter in row["gaps"])
     return f"{kind} {letters}".strip() + (f"; no {gaps}" if gaps else "")

@@ -60,5 +60,5 @@ def value_of(text: str) -> Any:
     """A number, truth value or list as JSON writes it; anything else is a word."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from walkback.cli.audit import ResultsOption
-from walkback.cli.output import output
+from walkback.cli.output import folder_for, output
 
 if TYPE_CHECKING:
     from walkback.experiments.studies.audited import Audit
@@ -49,10 +49,10 @@ def study(
     for each in chosen:
         again = [load_audit(path) for path in each.outdated(results) if path not in paths and path.is_file()]
         asked = [*_asked(each, loaded, insist=bool(audits) and name != "all"), *again]
-        made = [each.run(audit) for audit in asked]
+        made = [_answered(each, audit) for audit in asked]
+        _print(each, made)  # what cannot be drawn is not kept
         for result in made:
-            each.save(results, result)
-        _print(each, made)
+            each.save(folder_for(results), result)
         if each.files(results):
             _write_page(each, results, markdown)
     return 0
@@ -71,6 +71,13 @@ def _asked(study: Study, audits: Sequence[Audit], *, insist: bool) -> list[Audit
     return fitting
 
 
+def _answered(study: Study, audit: Audit) -> dict[str, Any]:
+    from walkback.protocol.schema import reading
+
+    with reading(audit.source):
+        return study.run(audit)
+
+
 def _print(study: Study, made: list[dict[str, Any]]) -> None:
     from walkback.present.page import Heading, Page
 
@@ -83,6 +90,5 @@ def _print(study: Study, made: list[dict[str, Any]]) -> None:
 def _write_page(study: Study, results: Path, folder: Path) -> None:
     from walkback.protocol.schema import write_whole
 
-    folder.mkdir(parents=True, exist_ok=True)
-    path = write_whole(folder / f"{study.stem}.md", study.page(results).markdown())
+    path = write_whole(folder_for(folder) / f"{study.stem}.md", study.page(results).markdown())
     output().print(f"kept in {results}, page in {path}")

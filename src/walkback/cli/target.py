@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from walkback.errors import InputError
+from walkback.errors import InputError, WalkbackError
 
 EXPECTED = (
     "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping "
@@ -24,11 +24,11 @@ def call_target(target: str) -> dict[str, Any]:
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise InputError(f"TARGET is {target!r}; {EXPECTED}.")
-    module = _run(lambda: _module(place), target)
+    module = run_theirs(lambda: _module(place), target)
     function = getattr(module, name, None)
     if not callable(function):
         raise InputError(f"{place} has no function {name!r}; {EXPECTED}.")
-    return _arguments(_run(function, target), target)
+    return _arguments(run_theirs(function, target), target)
 
 
 def _module(place: str) -> ModuleType:
@@ -49,13 +49,13 @@ def _module(place: str) -> ModuleType:
     return module
 
 
-def _run(step: Callable[[], Any], target: str) -> Any:
+def run_theirs(step: Callable[[], Any], target: str) -> Any:
     """Run the caller's code; its failure is told with the line that it happened in."""
     try:
         return step()
-    except InputError:
+    except (WalkbackError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # SystemExit too, which would otherwise pass for a verdict
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise InputError(
             f"{target} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). "

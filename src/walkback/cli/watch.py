@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from walkback.present.traces import Traced
+    from walkback.watch.trace import TraceLine
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +57,7 @@ def _read(paths: list[Path]) -> list[Traced]:
     import warnings
 
     from walkback.present.traces import Traced
+    from walkback.protocol.schema import reading
     from walkback.watch.summary import moments_of, summary_of
     from walkback.watch.trace import read_trace, run_name, trace_in
 
@@ -63,10 +65,21 @@ def _read(paths: list[Path]) -> list[Traced]:
     for path in map(trace_in, paths):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            moments = moments_of(read_trace(path))
+            with reading(path):
+                moments = moments_of(_measured(read_trace(path), path))
         if moments:
             found.append(Traced(run_name(path), moments, summary_of(moments)))
     return found
+
+
+def _measured(lines: list[TraceLine], path: Path) -> list[TraceLine]:
+    """The lines of a trace; a file whose lines hold no figure at all is none."""
+    from walkback.errors import RecordError
+    from walkback.watch.trace import is_trace
+
+    if lines and not any(is_trace(line.model_dump(exclude_none=True, exclude_defaults=True)) for line in lines):
+        raise RecordError(f"{path} is no trace: its lines hold neither norms nor gradients. Give what a monitor wrote.")
+    return lines
 
 
 def _plot(traces: list[Traced], path: Path) -> None:

@@ -24,7 +24,7 @@ from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
 from walkback.protocol.schema import write_whole
 
-FORMAT, VERSION = "walkback checkpoint", "1"
+FORMAT, VERSION = "walkback checkpoint", "2"
 SUFFIX = ".safetensors"
 KEPT = 2
 """How many checkpoints of a run stay on disk: the newest, and one in case the newest is damaged."""
@@ -88,9 +88,9 @@ def save(folder: Path, config: RunConfig, epoch: int, run: Assembly, commits: Se
         "epoch": str(epoch),
         "config": json.dumps(config.to_dict()),
         "random": random_state.words(),
-        "digest": digest(tensors),
         "commits": json.dumps(list(commits)),
     }
+    header["digest"] = digest(tensors, header)
     folder.mkdir(parents=True, exist_ok=True)
     path = write_whole(file_of(folder, epoch), to_bytes(tensors, header))
     keep_newest(folder, KEPT)
@@ -138,7 +138,7 @@ def load(path: str | Path) -> Checkpoint:
     _refuse_other_formats(source)
     try:
         with safe_open(source, framework="pt") as file:
-            header = file.metadata() or {}
+            header = dict(file.metadata() or {})
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, OSError, ValueError) as error:
         raise RunError(f"checkpoint {source} is damaged or cut short ({error}).") from None
@@ -147,11 +147,12 @@ def load(path: str | Path) -> Checkpoint:
             f"{source} is a safetensors file, but not a checkpoint of this version of walkback. "
             "Give one that `walkback train` wrote."
         )
-    if header.get("digest") != digest(tensors):
+    if header.pop("digest", None) != digest(tensors, header):
         raise RunError(f"checkpoint {source} is damaged: its contents do not match its digest.")
     config = RunConfig.from_dict(json.loads(header["config"]), str(source))
-    commits = tuple(json.loads(header.get("commits", "[]")))
-    return Checkpoint(source, config, int(header["epoch"]), tensors, header["random"], commits)
+    return Checkpoint(
+        source, config, int(header["epoch"]), tensors, header["random"], tuple(json.loads(header["commits"]))
+    )
 
 
 def _refuse_other_formats(source: Path) -> None:
@@ -168,9 +169,9 @@ def _refuse_other_formats(source: Path) -> None:
         )
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """BLAKE2 over every name, type, shape and byte."""
-    total = hashlib.blake2b(digest_size=16)
+def digest(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
+    """BLAKE2 over the header, and every name, type, shape and byte."""
+    total = hashlib.blake2b(json.dumps(dict(header), sort_keys=True).encode(), digest_size=16)
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())

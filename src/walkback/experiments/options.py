@@ -68,6 +68,7 @@ def changed_options(config: RunConfig, section: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
+LARGEST = 2**31
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", list: "a list"}
 
 
@@ -78,6 +79,7 @@ def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
         return
     plain = _plain(value)
     fits = isinstance(plain, int | float) if kind is float else isinstance(plain, kind)
+    fits = fits and not (isinstance(plain, int) and abs(plain) > LARGEST)
     if not fits or (isinstance(plain, bool) and kind is not bool):
         raise InputError(f"{owner}: {option} is {value!r}; expected {_KINDS[kind]}.")
     if kind is list and default:

@@ -186,11 +186,11 @@ class RemoteRunStore(RunStore):
         if run.finished:  # which brings the result here
             super().keep(run)
 
-    def __iter__(self) -> Iterator[StoredRun]:
-        """All runs, by name; what is small of each is brought here, all at once."""
+    def _ids(self) -> list[str]:
+        """Of all runs; what is small of each is brought here, all at once."""
         wanted = [key for key in self.objects.keys("") if key.count("/") == 1 and key.endswith(BROUGHT)]
         for key, content in self.objects.read_all(wanted).items():
             target = self.root / key
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(content)
-        return super().__iter__()
+        return super()._ids()

@@ -16,7 +16,7 @@ from walkback.experiments.studies.audited import load_audit
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import read_json
+from walkback.protocol.schema import read_json, reading
 from walkback.watch.replay import replay
 from walkback.watch.summary import Moment, moments_of
 from walkback.watch.trace import TraceLine, is_trace, read_trace, trace_in
@@ -27,7 +27,10 @@ def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
 
     A run that is another's frozen baseline is shown as that, and has no row of its own.
     """
-    found = [network for target in targets for network in _networks(target, store)]
+    found: list[Network] = []
+    for target in targets:
+        with reading(target):
+            found += _networks(target, store)
     if not found:
         raise InputError("there is no network to show. Give reports, audits, traces or runs.")
     baselines = {network.baseline_id for network in found} - {""}
@@ -36,6 +39,8 @@ def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
 
 
 def _networks(target: str, store: RunStore) -> Iterator[Network]:
+    if not target:
+        raise InputError("a target is empty. Give a report, an audit, a trace or a run id.")
     path = Path(target)
     if not path.exists():
         yield _stored(_found(target, store), store)
@@ -151,7 +156,7 @@ def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, 
         frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
         moments = _moments(result["trace"], frozen)
         about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result))]
-        ids = result["id"], result["baseline"]["id"] if result["baseline"] else ""
+        ids = str(result["id"]), str(result["baseline"]["id"]) if result["baseline"] else ""
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"{source} is not the result of a run: {type(error).__name__} {error}.") from None
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]

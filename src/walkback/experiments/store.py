@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from walkback.errors import RunError
+from walkback.errors import RecordError, RunError
 from walkback.experiments import lock, trace
 from walkback.experiments.baselines import matched_baseline
 from walkback.experiments.config import RunConfig
@@ -69,7 +70,9 @@ class StoredRun:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What `described` gave when the run was made; reading it needs no torch, unlike `config`."""
-        settings: dict[str, Any] = read_json(self._settings_file)
+        settings = read_json(self._settings_file)
+        if not isinstance(settings, dict) or not isinstance(settings.get("config"), dict):
+            raise RecordError(f"{self._settings_file} does not say what its run is. Remove it, or train the run again.")
         return settings
 
     @property
@@ -148,7 +151,9 @@ class StoredRun:
         """What the finished run left; a run that is not finished is refused."""
         if not self.finished:
             raise RunError(f"run {self.run_id} is not finished. Go on with: {self.settings['command']}")
-        result: dict[str, Any] = read_json(self.result_file)
+        result = read_json(self.result_file)
+        if not isinstance(result, dict):
+            raise RecordError(f"{self.result_file} is not the result of a run. Remove it, and train the run again.")
         return result
 
     def finish(self, result: dict[str, Any]) -> None:
@@ -207,16 +212,25 @@ class RunStore:
             write_whole(copy, run.result_file.read_bytes())
 
     def __iter__(self) -> Iterator[StoredRun]:
-        """All runs, by name."""
+        """All runs, by name; one that cannot be read is named in a warning and passed over."""
+        named: list[tuple[str, StoredRun]] = []
+        for run_id in self._ids():
+            run = self.at(run_id)
+            try:
+                named.append((str(run.settings.get("name")), run))
+            except RecordError as error:
+                warnings.warn(str(error), stacklevel=2)
+        return iter(run for _, run in sorted(named, key=lambda pair: pair[0]))
+
+    def _ids(self) -> list[str]:
         ids = {path.parent.name for path in self.root.glob("*/config.json")}
-        ids |= {path.stem for path in self.archive.glob("*.json")}
-        return iter(sorted(map(self.at, ids), key=lambda run: str(run.settings.get("name"))))
+        return sorted(ids | {path.stem for path in self.archive.glob("*.json")})
 
     def find(self, prefix: str) -> StoredRun:
         """The run whose id starts like this; none or several are refused."""
         if len(prefix) < SHORTEST_PREFIX:
             raise RunError(f"{prefix!r} is too short for a run id; give {SHORTEST_PREFIX} digits or more.")
-        found = [run for run in self if run.run_id.startswith(prefix)]
+        found = [self.at(run_id) for run_id in self._ids() if run_id.startswith(prefix)]
         if len(found) == 1:
             return found[0]
         if not found:

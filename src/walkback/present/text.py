@@ -15,6 +15,7 @@ from rich.text import Text
 from walkback.present import outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.comparison import comparison_blocks, seed_blocks
+from walkback.present.console import standard_output
 from walkback.present.numbers import reading_figure
 from walkback.present.plain import NOTE_LENGTH, one_line, shortened
 from walkback.present.site_table import alignment_table, site_table
@@ -42,7 +43,7 @@ def render(report: DiagnosticReport) -> str:
 
 def print_report(report: DiagnosticReport, console: Console | None = None) -> None:
     """Print the report, in colour where the console shows colour."""
-    target = console or _standard_output()
+    target = console or standard_output(WIDTH)
     for block in blocks(report, target.width):
         target.print(block)
 
@@ -59,15 +60,9 @@ def print_comparison(
     reports: Sequence[DiagnosticReport], console: Console | None = None, names: Sequence[str] | None = None
 ) -> None:
     """Print several reports side by side, in colour where the console shows colour."""
-    target = console or _standard_output()
+    target = console or standard_output(WIDTH)
     for block in comparison_blocks(reports, names, target.width):
         target.print(block)
-
-
-def _standard_output() -> Console:
-    """A console on stdout; a pipe has no width of its own, and gets that of the plain text."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
 
 
 def render_seeds(summary: SeedSummary) -> str:

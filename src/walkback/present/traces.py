@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.present.numbers import ABSENT, figure, percent
-from walkback.present.plain import middle_out
+from walkback.present.plain import NAME_LENGTH, middle_out
 from walkback.present.sparkline import sparkline
 from walkback.present.text_tables import ruled_table
 from walkback.protocol.records import DiagnosticReport, State
@@ -45,8 +45,8 @@ def _last(values: Sequence[float] | None) -> float | None:
 
 def _known_last(report: DiagnosticReport, letter: str) -> float | None:
     """The norm at the deepest site that a partial record holds."""
-    sites = [name for name in report.extra if name.startswith(f"{letter}_")]
-    value = report.extra[max(sites)] if sites else None
+    sites = [name for name in report.extra if re.fullmatch(rf"{letter}_\d+", name)]
+    value = report.extra[max(sites, key=lambda name: int(name[2:]))] if sites else None
     return value if isinstance(value, float) else None
 
 
@@ -108,7 +108,7 @@ def firings(course: CourseSummary) -> Text:
 def course_blocks(traces: Sequence[tuple[str, CourseSummary]]) -> Iterator[RenderableType]:
     """What each run's course came to, in sentences."""
     for name, course in traces:
-        yield Text(name, style="bold")
+        yield Text(middle_out(name, NAME_LENGTH), style="bold")
         yield Padding(Text(course_sentence(course)), (0, 0, 0, 4))
 
 
@@ -127,7 +127,7 @@ def partial_blocks(reports: Sequence[tuple[str, DiagnosticReport]]) -> Iterator[
     for name, report in reports:
         sentences = [f"({r.letter}) {_WORDS[r.state]}: {r.sentence}" for r in report.readings if r.letter in "ab"]
         if any(re.fullmatch(r"[hg]_\d+", key) for key in report.extra):
-            yield Text(f"{name}, from some sites only", style="bold")
+            yield Text(f"{middle_out(name, NAME_LENGTH)}, from some sites only", style="bold")
             yield from (Padding(Text(sentence), (0, 0, 0, 4)) for sentence in sentences)
 
 

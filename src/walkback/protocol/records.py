@@ -6,6 +6,7 @@ whatever judges, sweeps, compares or draws starts from it.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from walkback.errors import RecordError
 from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, read_json
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.registry import RENDERERS
@@ -171,6 +173,10 @@ class Measurements(Record):
             raise ValueError("no sites: expected the figures of h_0 … h_L")
         if count is not None and self.stability_layer is not None and self.stability_layer >= count:
             raise ValueError(f"stability_layer {self.stability_layer} is not one of the {count} sites")
+        for name in ("residual_norms", "bp_grad_norms"):
+            negative = [norm for norm in getattr(self, name) or () if -math.inf < norm < 0]
+            if negative:
+                raise ValueError(f"{name} holds {negative[0]}; a norm is 0 or more")
         for name in ("headline_acc", "frozen_baseline_acc"):
             score = getattr(self, name)
             # NaN compares false, so it stays and is judged as non-finite.
@@ -269,8 +275,13 @@ class DiagnosticReport(Measurements):
         return self.verdict == "trustworthy"
 
     def reading(self, letter: str) -> Reading:
-        """The reading of one diagnostic, by its letter."""
-        return next(r for r in self.readings if r.letter == letter)
+        """The reading of one diagnostic, by its letter; a report that was never judged by it raises `RecordError`."""
+        for reading in self.readings:
+            if reading.letter == letter:
+                return reading
+        raise RecordError(
+            f"the report on {self.method_name or 'a network'} has no reading of ({letter}). Judge it again."
+        )
 
     def __str__(self) -> str:
         return str(RENDERERS.load("text")(self))

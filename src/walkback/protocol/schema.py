@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from walkback.errors import InputError, RecordError
+from walkback.errors import InputError, RecordError, WalkbackError
 
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes; `load` reads this version alone."""
@@ -54,16 +57,31 @@ class Record(BaseModel):
 
 def explain(error: ValidationError) -> str:
     """The faults that validation found, as one sentence each."""
-    faults = [f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors()[:5]]
+    faults = [_fault(each["loc"], each["msg"], each["input"]) for each in error.errors()[:5]]
     more = error.error_count() - len(faults)
     return "; ".join(faults) + (f"; and {more} more" if more else "")
 
 
+def _fault(place: Sequence[str | int], message: str, given: Any) -> str:
+    words = message.removeprefix("Value error, ")
+    if not place:
+        return words
+    came = f", not {shortened(given)}" if isinstance(given, str | int | float) else ""
+    return f"{'.'.join(map(str, place))}: {words}{came}"
+
+
 def write_whole(path: str | Path, content: str | bytes) -> Path:
-    """Write beside the target and move into place, so that no reader ever sees half a file."""
+    """Write beside the target and move into place, so that no reader ever sees half a file.
+
+    A link is followed, and what is no file but can be written to, such as /dev/stdout or a pipe, is written to.
+    """
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content
     try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(data)
+            return target
+        target = target.resolve() if target.is_symlink() else target
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a folder that exists.") from None
@@ -84,6 +102,39 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return target
+
+
+def file_name(name: Any, what: str) -> str:
+    """A name that files are called by; what would lead elsewhere, or cannot be shown, is refused."""
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+=-]{0,99}", name):
+        raise InputError(
+            f"{what} is {shortened(name)}; expected up to 100 letters, digits and any of ._+=- such as resmlp_d256."
+        )
+    return name
+
+
+def shortened(value: Any) -> str:
+    """A value as a message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, StopIteration)
+"""What a reader trips over where a record is not what it should be."""
+
+
+@contextmanager
+def reading(source: object) -> Iterator[None]:
+    """Whatever a malformed record makes its reader trip over is told as that, with the place."""
+    try:
+        yield
+    except WalkbackError:
+        raise
+    except MALFORMED as error:
+        why = explain(error) if isinstance(error, ValidationError) else shortened(error)
+        raise RecordError(
+            f"{source} is damaged, or no record of this version ({why}). Make it again, or give another."
+        ) from error
 
 
 def read_json(path: str | Path) -> Any:

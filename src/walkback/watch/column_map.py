@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol.schema import shortened
 from walkback.registry import did_you_mean
 
 FIGURES = ("acc", "acc_percent", "frozen_acc", "c", "error", "epoch", "step", "seconds", "name")
@@ -95,8 +97,13 @@ def _number(value: Any, key: str, where: str) -> Any:
     match = _SITE.fullmatch(key)
     try:
         if match is not None and match[2] is None:
+            if isinstance(value, str):  # whose entries are letters
+                raise TypeError
             return [float(entry) for entry in value]
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+        if key in ("epoch", "step") and not math.isfinite(number):
+            raise ValueError
+        return number
+    except (TypeError, ValueError, OverflowError):
         kind = "a list of numbers" if match is not None and match[2] is None else "a number"
-        raise RecordError(f"{where} holds {value!r}; expected {kind}.") from None
+        raise RecordError(f"{where} holds {shortened(value)}; expected {kind}.") from None

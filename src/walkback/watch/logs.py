@@ -36,9 +36,22 @@ def csv_rows(path: Path) -> list[Row]:
     """The rows of a CSV file with a heading."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+            table = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            rows: list[Row] = list(table)
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
     except (OSError, ValueError, csv.Error) as error:
         raise RecordError(f"cannot read {path} as CSV: {error}.") from None
+    columns = list(table.fieldnames or ())
+    twice = {column for column in columns if columns.count(column) > 1}
+    if twice:
+        raise RecordError(f"{path} has several columns called {', '.join(sorted(twice))}. Give each a name of its own.")
+    for number, row in enumerate(rows, 1):
+        if None in row:
+            raise RecordError(f"{path}, row {number} has more cells than the heading has columns ({len(columns)}).")
+    if len(columns) == 1 and ";" in columns[0]:
+        raise RecordError(f"{path} has one column, {columns[0]!r}: its separator seems to be ';'. Save it with commas.")
+    return rows
 
 
 def json_rows(path: Path) -> list[Row]:
@@ -48,7 +61,7 @@ def json_rows(path: Path) -> list[Row]:
         if text.strip():
             try:
                 rows.append(json.loads(text))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise RecordError(f"{path}, line {number} is not JSON ({error}).") from None
     return flat_rows(rows, path)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pydantic import FiniteFloat
+
 from walkback.protocol.schema import Record
 
 
 class At(Record):
     """When something was measured; what is not known is None."""
 
-    epoch: int | float | None = None
+    epoch: int | FiniteFloat | None = None
     step: int | None = None
 
     def __str__(self) -> str:

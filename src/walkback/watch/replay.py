@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol import schema
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import Record, read_json
@@ -66,7 +67,10 @@ def replay(
     if not paths:
         raise InputError("replay got no files; give at least one record.")
     reading = _log_reading(columns, blocks, loss_batch)
-    found = [entry for path in paths for entry in _replayed(path, thresholds, reading, policy)]
+    found: list[Replayed] = []
+    for path in paths:
+        with schema.reading(path):
+            found += _replayed(path, thresholds, reading, policy)
     return [_complete(entry) for entry in found] if require_all else found
 
 
@@ -155,7 +159,7 @@ def _runs(
     if reading is None:
         columns = own_columns(rows)
         if columns is None:
-            there = ", ".join(list(dict.fromkeys(column for row in rows for column in row))[:40])
+            there = ", ".join(list(dict.fromkeys(column for row in rows for column in row))[:40]) or "none"
             raise InputError(
                 f"{path} is a log of another program. Say which column holds which figure with --map, such as "
                 f"--map h_0=…,h_L=…,g_L=…,acc=…,epoch=…. Its columns: {there}."

@@ -75,7 +75,7 @@ class TraceLine(At):
     def measurements(self) -> Measurements:
         """The figures to judge; what the line lacks stays not measured."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in MEASURED}
-        if self.site_stabilities is not None:
+        if self.site_stabilities:
             fields["stability_layer"] = middle = (len(self.site_stabilities) - 1) // 2
             fields["cross_batch_stability"] = self.site_stabilities[middle]
         for name in ("hiddens", "grads"):
@@ -176,7 +176,7 @@ def _split(path: str | Path) -> tuple[list[str], str]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -242,5 +242,5 @@ def run_name(path: Path) -> str:
     folder = path.resolve().parent
     try:
         return str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["name"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return folder.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -43,7 +44,7 @@ def _check_value(owner: str, name: str, value: Any, hint: Any) -> None:
 def _is_number(value: Any, hint: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return isinstance(value, int) if hint is int else value == value
+    return isinstance(value, int) if hint is int else math.isfinite(value)
 
 
 def _in_words(hint: Any) -> str:

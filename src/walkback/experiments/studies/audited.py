@@ -15,7 +15,7 @@ from walkback.errors import InputError, RecordError
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
-from walkback.protocol.schema import explain, read_json
+from walkback.protocol.schema import explain, file_name, read_json, reading
 from walkback.watch.replay import Replayed, replay
 
 CLASSES = 10
@@ -115,11 +115,10 @@ def load_audit(path: Path) -> Audit:
     if not isinstance(data, dict) or "audit_version" not in data:
         reports = tuple(_with_seed(entry) for entry in replay(path))
         return Audit(f"recorded_{path.stem.removesuffix('_audit_3seed')}", path, reports)
-    try:
+    with reading(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
-        return Audit(data["name"], path, reports, tuple(data["runs"]))
-    except (KeyError, TypeError) as error:
-        raise RecordError(f"{path} is not an audit: {error}. Make it again with `walkback audit`.") from None
+        rows = tuple({"error": row["error"], "label": str(row["label"]), **row} for row in data["runs"])
+        return Audit(file_name(data["name"], f"the name of the audit in {path}"), path, reports, rows)
 
 
 def _with_seed(entry: Replayed) -> DiagnosticReport:
