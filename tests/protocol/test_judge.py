@@ -1,6 +1,7 @@
 """Measurements → readings → verdict, without torch."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -242,10 +243,10 @@ def test_thresholds_that_cannot_be_right_are_refused(value):
         DiagnosticThresholds(g_norm_floor=value)
 
 
-numbers = st.floats(allow_nan=True, allow_infinity=True)
+norms = st.one_of(st.floats(min_value=0), st.sampled_from([math.nan, math.inf, -math.inf]))
 
 
-@given(st.lists(numbers, min_size=2, max_size=5), st.text(max_size=30), st.text(max_size=30))
+@given(st.lists(norms, min_size=2, max_size=5), st.text(max_size=30), st.text(max_size=30))
 def test_a_report_survives_json_and_never_holds_a_bare_nan(values, name, notes):
     judged = judge(Measurements(residual_norms=values, bp_grad_norms=values), method_name=name, notes=notes)
     text = json.dumps(judged.to_dict(), allow_nan=False)
@@ -297,3 +298,8 @@ def test_judging_and_help_import_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_norm_below_zero_is_refused():
+    with pytest.raises(InputError, match=r"bp_grad_norms holds -1\.0; a norm is 0 or more"):
+        Measurements(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, -1.0])

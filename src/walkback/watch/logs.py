@@ -37,12 +37,11 @@ def csv_rows(path: Path) -> list[Row]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-            rows: list[Row] = list(table)
+            columns, rows = list(table.fieldnames or ()), list[Row](table)
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
     except (OSError, ValueError, csv.Error) as error:
         raise RecordError(f"cannot read {path} as CSV: {error}.") from None
-    columns = list(table.fieldnames or ())
     twice = {column for column in columns if columns.count(column) > 1}
     if twice:
         raise RecordError(f"{path} has several columns called {', '.join(sorted(twice))}. Give each a name of its own.")
