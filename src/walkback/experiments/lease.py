@@ -70,7 +70,7 @@ class Lease:
     def _take(self, seconds: float) -> None:
         """Watch the lease until it is free, or has not been written to for as long as it lasts."""
         seen, since, renewals, started = None, 0.0, -1, time.monotonic()
-        while not self._free(current := read(self.objects, self.key)):
+        while not self._free(current := parsed(content := self.objects.read(self.key))):
             if current != seen:
                 seen, since, renewals = current, time.monotonic(), renewals + 1
             if time.monotonic() - since > seconds:
@@ -79,8 +79,9 @@ class Lease:
             if renewals and time.monotonic() - started > 2 * seconds:
                 raise RunError(f"{self.what} is being trained by {holder(current)}. Wait for it, or end it first.")
             time.sleep(min(1.0, seconds / 20))
-        # What is there and is no lease, as a write that broke off leaves it, is written over.
-        self._write(first=not current and self.objects.read(self.key) is None)
+        # Where there was nothing, one of several that saw it so gets it; what is there and is no lease, as a write that
+        # broke off leaves it, is written over.
+        self._write(first=content is None)
         while (now := read(self.objects, self.key)).get("token") != self.token:
             if not self.claim.outranks(now):
                 raise RunError(f"{self.what} was taken by another process at the same moment, which goes on with it.")
@@ -114,7 +115,11 @@ class Lease:
 
 def read(objects: Objects, key: str) -> dict[str, Any]:
     """What a lease says; empty where there is none."""
-    content = objects.read(key)
+    return parsed(objects.read(key))
+
+
+def parsed(content: bytes | None) -> dict[str, Any]:
+    """A lease from what an object holds; empty where that is no lease."""
     try:
         found = json.loads(content or b"{}")
     except ValueError:
