@@ -27,7 +27,7 @@ def networks(data: Any, path: Path) -> Iterator[Network]:
             return
     raise RecordError(
         f"{path} is JSON, but no record that replay knows. Expected a walkback report, an audit with 'reports', or a "
-        "list of rows with 'h_norms' and 'g_norms'."
+        "list of rows with 'h_norms' and 'g_norms'; of a log of another program, say with --map which column is which."
     )
 
 
