@@ -68,7 +68,7 @@ def diagnose(
         report = diagnose_stored(target, runs, thresholds, require_all, measuring)
     else:
         report = _diagnose_function(target, thresholds, require_all, measuring)
-    # Before it is printed, and nobody may be there to read it.
+    # Written first: whoever was to read what is printed may have gone.
     if json_file is not None:
         report.save(json_file)
     if html_file is not None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import InputError
+from walkback.protocol.schema import shortened
 from walkback.registry import ARCHITECTURES, DATASETS, METHODS, Registry, did_you_mean
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def changed_options(config: RunConfig, section: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
-LARGEST = 2**31
+LARGEST = 2**53
+"""Whole numbers up to here are exact as JSON numbers everywhere."""
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", list: "a list"}
 
 
@@ -78,10 +80,11 @@ def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
     if kind not in _KINDS:
         return
     plain = _plain(value)
+    if isinstance(plain, int) and abs(plain) > LARGEST:
+        raise InputError(f"{owner}: {option} is {shortened(value)}; expected at most {LARGEST:,}.")
     fits = isinstance(plain, int | float) if kind is float else isinstance(plain, kind)
-    fits = fits and not (isinstance(plain, int) and abs(plain) > LARGEST)
     if not fits or (isinstance(plain, bool) and kind is not bool):
-        raise InputError(f"{owner}: {option} is {value!r}; expected {_KINDS[kind]}.")
+        raise InputError(f"{owner}: {option} is {shortened(value)}; expected {_KINDS[kind]}.")
     if kind is list and default:
         for entry in plain:
             _check_kind(owner, f"an entry of {option}", entry, default[0])
