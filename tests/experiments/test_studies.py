@@ -224,7 +224,7 @@ def test_studies_need_no_torch(made, tmp_path):
             "not the result of",
         ),
         (lambda r: write_run(r, "aaa", [{"epoch": "first"}]), RecordError, "trace that cannot be read"),
-        (lambda r: write(r / "audit_made.json", {"audit_version": 1}), RecordError, "is not an audit"),
+        (lambda r: write(r / "audit_made.json", {"audit_version": 1}), RecordError, "is damaged, or no record"),
         (lambda r: (r / "audit_made.json").unlink(), InputError, "there is no audit in"),
     ],
 )
