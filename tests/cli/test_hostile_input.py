@@ -71,10 +71,9 @@ def test_a_damaged_result_of_a_run_is_told(walkback, tmp_path, monkeypatch, plac
     result = json.loads((RESULTS / "runs" / f"{RUN}.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps(changed(result, place, new)))
     status, _, error = walkback("report", "run.json", *form)
-    if status:  # what a form does not show may be wrong
-        assert status == 2
-        assert error.startswith("walkback: ")
-        assert not list(tmp_path.glob("out.*"))
+    assert status == 2
+    assert error.startswith("walkback: run")  # the file, or the run in it
+    assert not list(tmp_path.glob("out.*"))
 
 
 AUDIT_FAULTS = [
@@ -85,7 +84,7 @@ AUDIT_FAULTS = [
     (["runs", 0], "a word"),
     (["runs", 0, "label"], []),
     (["reports", 0], 3),
-    (["reports", 0, "readings", 0, "letter"], "]]]"),
+    (["reports", 0, "readings", 0], {"letter": "]]]"}),
 ]
 
 
@@ -98,11 +97,18 @@ def test_a_damaged_audit_leaves_no_answer_behind(walkback, tmp_path, place, new,
     audit.write_text(json.dumps(changed(json.loads(AUDIT.read_text()), place, new)))
     places = ["--results", tmp_path / "out" / "r", "--markdown", tmp_path / "out" / "m"]
     status, _, error = walkback("study", study, audit, *places)
-    if status:
-        assert status == 2
-        assert error.startswith("walkback: ")
-        assert not list(tmp_path.rglob("*.md"))
-    assert all(path.is_relative_to(tmp_path / "out" / "r") for path in tmp_path.rglob(f"{study}_*.json"))
+    assert status == 2
+    assert "audit_x.json" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_reading_that_is_missing_is_told_where_it_is_read(walkback, tmp_path):
+    audit = tmp_path / "audit_x.json"
+    audit.write_text(json.dumps(changed(json.loads(AUDIT.read_text()), ["reports", 0, "readings", 0, "letter"], "]")))
+    status, _, error = walkback("study", "ablation", audit, "--results", tmp_path / "r", "--markdown", tmp_path / "m")
+    assert status == 2
+    assert "has no reading of (a)" in error
+    assert not (tmp_path / "r").exists()
 
 
 LOGS = [

@@ -95,4 +95,4 @@ def _diagnose_function(
             raise InputError(
                 f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}"
             )
-    return run_theirs(lambda: measure(**arguments), target)  # type: ignore[no-any-return]
+    return run_theirs(lambda: measure(**arguments), f"measuring what {target} returned")

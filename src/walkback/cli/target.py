@@ -9,10 +9,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from walkback.errors import InputError, WalkbackError
 
+Made = TypeVar("Made")
 EXPECTED = (
     "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping "
     "of walkback.diagnose's arguments"
@@ -49,8 +50,8 @@ def _module(place: str) -> ModuleType:
     return module
 
 
-def run_theirs(step: Callable[[], Any], target: str) -> Any:
-    """Run the caller's code; its failure is told with the line that it happened in."""
+def run_theirs(step: Callable[[], Made], what: str) -> Made:
+    """Run what is the caller's code, or runs it; a failure is told with the line that it happened in."""
     try:
         return step()
     except (WalkbackError, KeyboardInterrupt):
@@ -58,7 +59,7 @@ def run_theirs(step: Callable[[], Any], target: str) -> Any:
     except BaseException as error:  # SystemExit too, which would otherwise pass for a verdict
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise InputError(
-            f"{target} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). "
+            f"{what} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). "
             "Mend it and run again."
         ) from error
 

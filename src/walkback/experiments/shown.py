@@ -150,18 +150,22 @@ def _audited(path: Path) -> Iterator[Network]:
 
 
 def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, source: str) -> Network:
-    try:
+    with reading(source):
         report = joined_report(result, baseline)
         label = _words(result["name"], result["config"]["seed"])
         frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
         moments = _moments(result["trace"], frozen)
         about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result))]
-        ids = str(result["id"]), str(result["baseline"]["id"]) if result["baseline"] else ""
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"{source} is not the result of a run: {type(error).__name__} {error}.") from None
+        ids = _word(result["id"]), _word(result["baseline"]["id"]) if result["baseline"] else ""
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
     named = report.model_copy(update={"method_name": label})
     return Network(named, moments, frozen_at if frozen else (), about, *ids, result)
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"an id is {value!r}")
+    return value
 
 
 def _moments(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> list[Moment]:

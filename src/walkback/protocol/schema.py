@@ -128,6 +128,9 @@ def reading(source: object) -> Iterator[None]:
     """Whatever a malformed record makes its reader trip over is told as that, with the place."""
     try:
         yield
+    except InputError as error:
+        # What is refused deep inside a record does not know which file it is from.
+        raise error if str(source) in str(error) else type(error)(f"{source}: {error}") from None
     except WalkbackError:
         raise
     except MALFORMED as error:

@@ -117,8 +117,16 @@ def load_audit(path: Path) -> Audit:
         return Audit(f"recorded_{path.stem.removesuffix('_audit_3seed')}", path, reports)
     with reading(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
-        rows = tuple({"error": row["error"], "label": str(row["label"]), **row} for row in data["runs"])
+        rows = tuple(_checked(row) for row in data["runs"])
         return Audit(file_name(data["name"], f"the name of the audit in {path}"), path, reports, rows)
+
+
+def _checked(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row of an audit whose run can be told from the others, and whether it failed."""
+    for name, kind in (("label", str), ("seed", int), ("error", str)):
+        if not isinstance(row[name], kind):
+            raise TypeError(f"{name} of a run is {row[name]!r}")
+    return row
 
 
 def _with_seed(entry: Replayed) -> DiagnosticReport:
