@@ -1,8 +1,8 @@
 """One training step of each method against backpropagation, as ratios in one run: python benchmarks/train.py [ROUNDS].
 
 Every contender trains the same ResMLP (d = 256, four blocks) on the same prepared batches of CIFAR-10's shape, of 128
-unless the row says otherwise, with fused AdamW and one thread. The two sides of a ratio take turns, and each round gives one ratio; the median over
-rounds counts, so that a busy machine slows both sides alike.
+unless the row says otherwise, with fused AdamW and one thread. The two sides of a ratio take turns, and each round
+gives one ratio; the median over rounds counts, so that a busy machine slows both sides alike.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ def compare(contenders: dict[str, Contender], name: str, reference: str, rounds:
     """The two in turns, two steps each: neighbours in time share the machine's mood better than a whole round."""
     seconds = interleaved({name: contenders[name], reference: contenders[reference]}, rounds)
     milliseconds = 1000 * statistics.median(seconds[name]) / STEPS
-    about = {"name": name, "against": reference, "target": TARGETS.get(name.split(",")[0]), "milliseconds": milliseconds}
+    target = TARGETS.get(name.split(",")[0])
+    about = {"name": name, "against": reference, "target": target, "milliseconds": milliseconds}
     return about | ratio(seconds, name, reference)
 
 

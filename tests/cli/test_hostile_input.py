@@ -231,3 +231,11 @@ def test_an_encoding_that_lacks_letters_is_no_reason_to_fail(words):
     done = command(*words, capture_output=True, env=plain)
     assert done.returncode in (0, 1)
     assert done.stdout
+
+
+def test_a_network_that_no_machine_holds_is_told_in_a_sentence(tmp_path):
+    words = ["train", "--method", "bp", "--arch", "resmlp", "--data", "digits", "--set", "arch.width=3000000"]
+    done = command(*words, capture_output=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("walkback: 33,527.6 GiB of memory were asked for at once")
+    assert not list(tmp_path.rglob("*.safetensors"))

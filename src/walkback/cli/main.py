@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 
@@ -61,6 +62,14 @@ def _options(
     pass
 
 
+def _out_of_memory(error: Exception) -> str:
+    """What was asked for, if this is memory that is not there; torch says so in a RuntimeError of its own wording."""
+    asked = re.search(r"tried to allocate (\d+) bytes", str(error))
+    if asked:
+        return f"{int(asked[1]) / 2**30:,.1f} GiB of memory were asked for at once, more than there is."
+    return "there is not enough memory for this." if isinstance(error, MemoryError) else ""
+
+
 def run() -> None:
     """Run the command line; every error, expected or not, ends in exit status 2."""
     try:
@@ -81,6 +90,8 @@ def run() -> None:
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
             error.show()  # a usage error of the command-line library, in its own words
+        elif _out_of_memory(error):
+            typer.echo(f"walkback: {_out_of_memory(error)} Give a smaller network, batch or record.", err=True)
         else:
             traceback.print_exc()
         sys.exit(EXIT_ERROR)
