@@ -14,6 +14,7 @@ from walkback.errors import InputError, RecordError
 from walkback.evidence.claim import Status
 from walkback.evidence.results import Results
 from walkback.evidence.table import CLAIMS, decide
+from walkback.protocol.schema import STUDY_VERSION
 
 RECORD, LONG = "resmlp_d256", "resmlp_d256_100ep"
 REPRODUCED, PARTLY, NOT, NOT_RUN = Status.REPRODUCED, Status.PARTLY, Status.NOT_REPRODUCED, Status.NOT_RUN
@@ -54,7 +55,7 @@ def status(results, claim):
 def runs(label, *firsts, **fields):
     """Entries of a temporal study, of three seeds: when (a), (b) and (b) at 1280 first fire."""
     keys, each = ("a", "b", "b at 1280"), firsts if len(firsts) == 3 else firsts * 3
-    about = {"label": label, "epochs": 100} | fields
+    about = {"label": label, "epochs": 100, "measured": dict.fromkeys(keys, fields.get("epochs", 100))} | fields
     return {
         "runs": [
             about | {"seed": s, "first": dict(zip(keys, f, strict=True))} for s, f in zip(SEEDS, each, strict=True)
@@ -88,7 +89,12 @@ def policies(**changes):
     three = ["dfa", "state_bridge", "credit_bridge"]
     found = {"S0": [], "S1": [], "S2": three, "S3": three, "S4": three, "S5": [], "S_full": three} | changes
     rows = {name: {"walked_back": [*labels, "dfa_textbook"], "mixed": [], "of": 7} for name, labels in found.items()}
-    return {f"ablation_{RECORD}": {"policies": rows}}
+    return {f"ablation_{RECORD}": {"policies": rows} | ablated()}
+
+
+def ablated(seeds=3, unmeasured=0, without_alignment=0):
+    methods = [{"label": label, "seeds": seeds} for label in ("bp", *FAILING, "ep", "dfa_textbook")]
+    return {"methods": methods, "unmeasured": {"d": unmeasured}, "without_alignment": without_alignment}
 
 
 def untrained(*changes, **figures):
@@ -131,23 +137,19 @@ def aligned(*changes, **figures):
     return audit(dfa=seeds("dfa", *changes, **ALIGNED | figures))
 
 
-def widths(**wide):
-    """A width study: at d = 512 the verdicts of d = 256 and ten times the growth, but for what is given."""
-    bp, broken = {"fired": "", "growth": 2.0, "accuracy": 0.6}, {"fired": "ab", "growth": 1e3, "accuracy": 0.3}
-    narrow = {"bp": bp, "dfa": broken, "state_bridge": broken, "credit_bridge": broken}
+def widths(epochs=10, **wide):
+    """Two widths: at d = 512 the verdicts of d = 256 and ten times the growth, but for what is given."""
+    narrow = {"bp": CALM, **{label: WIDE | {"growth": 1e3} for label in FAILING}}
     sizes = {256: narrow, 512: {method: row | {"growth": 10 * row["growth"]} for method, row in narrow.items()} | wide}
-    rows = [
-        {
-            "label": f"{method} d{size}", "seeds": SEEDS, "accuracies": [row["accuracy"]] * 3,
-            "growths": [row["growth"]] * 3, "fired": [row["fired"]] * 3,
-        }
-        for size, rows in sizes.items()
-        for method, row in rows.items()
-    ]  # fmt: skip
-    return {"width_width_resmlp": {"rows": rows}}
+    rows = {f"{method} d{size}": row for size, rows in sizes.items() for method, row in rows.items()}
+    length = {label: epochs if label.endswith("d512") else 10 for label in rows}
+    return {
+        "audit_width_resmlp": [report for label, row in rows.items() for report in seeds(label, **row)],
+        "temporal_width_resmlp": joined(*(runs(label, (1, 1, 1), epochs=length[label]) for label in rows)),
+    }
 
 
-WIDE, CALM = {"fired": "ab", "growth": 1e4, "accuracy": 0.3}, {"fired": "", "growth": 2.0, "accuracy": 0.6}
+WIDE, CALM = {**BROKEN, "growth": 1e4}, {"growth": 2.0}
 
 
 def cnn(b=None, **replaced):
@@ -176,8 +178,11 @@ def vit(*firsts, textbook=1.1, accuracy=0.22, **figures):
 def student(*firsts, accuracy=0.33, textbook=1.1, growth=100.0):
     name = "student_net_d128_synthetic_teacher"
     return {
-        f"audit_{name}": [*seeds("dfa", growth=growth), *seeds("dfa_textbook", growth=textbook)],
-        f"temporal_{name}": runs("dfa", *firsts or [(20, None, None)], final_accuracy=accuracy),
+        f"audit_{name}": [*seeds("bp"), *seeds("dfa", growth=growth), *seeds("dfa_textbook", growth=textbook)],
+        f"temporal_{name}": joined(
+            runs("dfa", *firsts or [(20, None, None)], final_accuracy=accuracy),
+            *(runs(label, (None, None, None)) for label in ("bp", "dfa_textbook")),
+        ),
     }
 
 
@@ -202,7 +207,7 @@ def penalty(largest=0.05, **replaced):
         PENALISED: seeds(PENALISED, **REPAIRED),
         WEAKLY: seeds(WEAKLY, acc=0.37, frozen=0.346),
     } | replaced
-    deep = {"deep_alignment": {"low": -0.008, "high": largest, "first_epochs": -0.008}}
+    deep = {"deep_alignment": {"low": -0.008 if largest else None, "high": largest, "first_epochs": -0.008}}
     return {
         f"audit_{PENALTY}": [report for row in rows.values() for report in row],
         f"temporal_{PENALTY}": runs("dfa_textbook", (1, 2, 1), **deep),
@@ -224,11 +229,12 @@ def drift(c, *shares):
 def triangulated(*agreeing, one_test=False):
     tests = zip(("removal", "rerandomised", "probe"), agreeing, strict=True)
     found = {name: {"of": 21, "agree": n, "uses_depth_but_d_fires": 21 - n} for name, n in tests}
-    return {f"triangulation_{RECORD}": {"agreement": found, "redrawn_is_removed": one_test}}
+    whole = audit(fa=seeds("fa"), dfa_textbook=seeds("dfa_textbook"))
+    return {**whole, f"triangulation_{RECORD}": {"agreement": found, "redrawn_is_removed": one_test}}
 
 
 def healthy(dfa=BROKEN, **fitted):
-    rows = [*seeds("cifar10: pre-norm", c=0.5), *seeds("digits: SGD", **fitted)]
+    rows = [r for n in range(19) for r in seeds(f"cifar10: {n}", c=0.5)] + seeds("digits: SGD", **fitted)
     failing = {label: seeds(label, **dfa) for label in ("dfa", "state_bridge", "credit_bridge")}
     return {**audit(**failing), "audit_false_positives": rows}
 
@@ -270,6 +276,10 @@ CASES = [
     ("C10", policies(S_full=["dfa", "state_bridge", "credit_bridge", "ep"]), PARTLY),
     ("C10", policies(S1=["dfa"]), NOT),
     ("C10", policies(S_full=["dfa"]), NOT),
+    *(
+        ("C10", {f"ablation_{RECORD}": policies()[f"ablation_{RECORD}"] | lacking}, NOT_RUN)
+        for lacking in (ablated(seeds=1), ablated(unmeasured=1), ablated(without_alignment=1), {"methods": []})
+    ),
     ("C11", untrained(), REPRODUCED),
     ("C11", untrained(stability=0.25), PARTLY),
     ("C11", untrained({"verdict": "needs walk-back: BP grad direction is drift-dominated"}), PARTLY),
@@ -281,6 +291,7 @@ CASES = [
     ("C12", long((10, None, 4)), NOT),
     ("C12", long((10, 20, 4), bp=[(None, 5, 5)]), NOT),
     ("C12", long((10, 20, 4), epochs=30), NOT_RUN),
+    ("C12", long((10, 20, 4), measured={"a": 99, "b": 99, "b at 1280": 99}), NOT_RUN),  # BP's `never` is of 99 epochs
     ("C13", stops(stop()), REPRODUCED),
     ("C13", stops(stop(cost=3.0)), PARTLY),
     ("C13", stops(stop(epoch=40, saved=0.6, cost=3.0)), NOT),
@@ -288,6 +299,7 @@ CASES = [
     ("C14", long((1, 2, 1), alignment={"low": 0.09, "high": 0.1}), REPRODUCED),
     ("C14", long((1, 2, 1), alignment={"low": 0.01, "high": 0.1}), PARTLY),
     ("C14", long((1, 2, 1), alignment={"low": -0.01, "high": 0.1}), NOT),
+    ("C14", long((1, 2, 1), alignment={"low": None, "high": None}), NOT_RUN),
     ("C15", vit(), REPRODUCED),
     ("C15", vit((3, 5, 4)), PARTLY),
     ("C15", vit(accuracy=0.4), PARTLY),
@@ -303,7 +315,7 @@ CASES = [
     ("C18", widths(state_bridge=WIDE | {"growth": 999.0}), PARTLY),  # no stronger than at d = 256
     ("C18", widths(dfa=WIDE | {"growth": 100.0}), PARTLY),
     ("C18", widths(**MANY), NOT),
-    ("C18", {"width_width_resmlp": {"rows": widths()["width_width_resmlp"]["rows"][1:]}}, NOT_RUN),
+    ("C18", widths(epochs=30), NOT_RUN),
     ("C19", aligned(), REPRODUCED),
     ("C19", aligned(gamma=[0.5] * 5), PARTLY),
     ("C19", aligned(with_null=null(0.07, 0.01)), NOT),
@@ -328,12 +340,14 @@ CASES = [
     ("C26", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"gamma": [0.01] * 5})}), NOT),
     ("C27", penalty(**{PENALISED: seeds(PENALISED, {"gamma": [0.01] * 5}, **REPAIRED)}), PARTLY),
     ("C27", penalty(largest=0.1), NOT),  # there without the penalty too
+    ("C27", penalty(largest=None), NOT_RUN),
     ("C27", penalty(**{PENALISED: seeds(PENALISED, **REPAIRED | {"gamma": [0.01] * 5})}), NOT),  # nor with it
     ("C28", audit(fa=seeds("fa", **FA)), REPRODUCED),
     ("C28", audit(fa=seeds("fa", **FA | {"acc": 0.5})), PARTLY),
     ("C28", audit(fa=seeds("fa", **FA | {"acc": 0.2})), NOT),
     ("C28", deeper(0.4, 0.4, 0.4), REPRODUCED),
-    ("C28", deeper(0.4), REPRODUCED),  # the other depths are not on record
+    ("C28", deeper(0.4), NOT_RUN),  # the other depths are not on record
+    ("C28", audit(fa=seeds("fa", {"gamma": None}, **FA)), NOT_RUN),
     ("C28", deeper(0.4, 0.4, 0.2), PARTLY),
     ("C29", audit(dfa=seeds("dfa", **BROKEN | {"frozen": 0.37})), PARTLY),
     ("C29", audit(dfa=seeds("dfa", **BROKEN | {"frozen": 0.45})), NOT),
@@ -343,9 +357,12 @@ CASES = [
     ("C30", architectures(b=None, **vit((1, None, 2)), **cnn(b=3), **student((20, 21, 20))), NOT),
     ("N01", audit(dfa=seeds("dfa", **BROKEN | {"scale_free": 1.0})), PARTLY),
     ("N01", audit(**{label: seeds(label, **BROKEN | {"fidelity": 0.5}) for label in FAILING}), NOT),
+    ("N01", audit(bp=seeds("bp", scale_free=None)), NOT_RUN),
+    ("N01", audit(dfa=seeds("dfa", {"fidelity": None}, **BROKEN)), NOT_RUN),
     ("N02", drift(0.1136, 0.004, 0.005, 0.4), REPRODUCED),
     ("N02", drift(0.5, 0.004, 0.005, 0.4), PARTLY),
     ("N02", drift(0.5, 0.2, 0.3), NOT),
+    ("N02", drift(0.1136, 0.004) | {f"audit_{RECORD}": seeds("bp", {"rho": None}, c=0.1136)}, NOT_RUN),
     ("N03", long((3, 4, 2), (3, 3, 2), (5, None, 2)), REPRODUCED),
     ("N03", long((3, 4, 2), (3, 2, 1), (5, None, 2)), PARTLY),
     ("N03", long((5, 4, 2)), NOT),
@@ -363,12 +380,16 @@ CASES = [
     ("N07", triangulated(11, 12, 21), PARTLY),
     ("N07", triangulated(11, 12, 5), NOT),
     ("N07", triangulated(11, 20, 11, one_test=True), NOT),  # drawn again is removed again, and does not count
+    ("N07", triangulated(20, 19, 21) | {f"audit_{RECORD}": published()}, NOT_RUN),  # not of this audit's networks
     ("N08", audit(dfa_textbook=seeds("dfa_textbook")), PARTLY),  # one architecture of four
     ("N08", architectures(), REPRODUCED),
     ("N08", architectures(**cnn(dfa_textbook=seeds("dfa_textbook", growth=100.0))), PARTLY),
     ("N08", audit(dfa=seeds("dfa"), dfa_textbook=seeds("dfa_textbook")), NOT),
     ("N09", healthy(g=6e-8, error=1e-6), REPRODUCED),  # (b) fires because the network is confident
     ("N09", healthy(g=6e-8, error=0.8), PARTLY),  # (b) fires as it does on failures
+    ("N09", healthy(), PARTLY),  # (b) fires on none, so nothing is told apart
+    ("N09", healthy(acc=0.1, g=6e-8, error=1e-6), NOT_RUN),  # no healthy network
+    ("N09", healthy(g=6e-8, error=1e-6) | {"audit_false_positives": seeds("digits: SGD")}, NOT_RUN),
     ("N09", healthy(growth=80.0, g=6e-8, error=0.8), PARTLY),
     ("N09", healthy(dfa={**BROKEN, "fidelity": 0.5}, growth=80.0, g=6e-8, error=0.8), NOT),
 ]  # fmt: skip
@@ -379,7 +400,7 @@ def put(results, files):
         if is_audit(name):
             write_audit(results, name.removeprefix("audit_"), content)
         else:
-            write(results / f"{name}.json", content)
+            write(results / f"{name}.json", {"study_version": STUDY_VERSION} | content)
 
 
 @pytest.mark.parametrize(("claim", "files", "expected"), CASES)
@@ -394,18 +415,47 @@ def test_every_claim_comes_to_every_status():
     assert wanted - reached == {("C06", PARTLY)}  # mixed over seeds, or not
 
 
-ON_AUDITS = sorted({claim for claim, files, expected in CASES if expected is REPRODUCED and any(map(is_audit, files))})
+def of_one_seed(content):
+    """The reports of an audit, or the answer of a study, that hold one seed of three."""
+    if isinstance(content, list):
+        return [report for report in content if report.seed == 42]
+    one = {key: [e for e in content[key] if e["seed"] == 42] for key in ("runs", "networks") if key in content}
+    methods = [method | {"seeds": 1} for method in content.get("methods", ())]
+    return content | one | ({"methods": methods} if methods else {})
 
 
-@pytest.mark.parametrize("claim", ON_AUDITS)
+@pytest.mark.parametrize("claim", [claim.id for claim in CLAIMS])
 def test_one_seed_of_three_decides_nothing(tmp_path, claim):
     files = next(files for known, files, expected in CASES if known == claim and expected is REPRODUCED)
-    first = {name: reports for name, reports in files.items() if is_audit(name)}
-    put(tmp_path, files | {name: [r for r in reports if r.seed == 42] for name, reports in first.items()})
-    if claim in ("C15", "C16", "C30"):  # by their traces
-        assert status(tmp_path, claim) is REPRODUCED
-    else:
-        assert status(tmp_path, claim) is NOT_RUN
+    put(tmp_path, {name: of_one_seed(content) for name, content in files.items()})
+    assert status(tmp_path, claim) is NOT_RUN
+
+
+BY_STUDIES = ["C10", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18", "C27", "C30", "N02", "N03", "N07"]
+
+
+@pytest.mark.parametrize("claim", BY_STUDIES)
+def test_a_study_of_another_version_decides_nothing(tmp_path, claim):
+    files = next(files for known, files, expected in CASES if known == claim and expected is REPRODUCED)
+    put(tmp_path, {n: c if is_audit(n) else c | {"study_version": STUDY_VERSION - 1} for n, c in files.items()})
+    assert status(tmp_path, claim) is NOT_RUN
+
+
+def test_a_study_of_other_runs_than_the_audit_decides_nothing(tmp_path):
+    put(tmp_path, vit())
+    assert status(tmp_path, "C15") is REPRODUCED
+    rows = [row("dfa", seed, run_id=f"new-{seed}") for seed in SEEDS]
+    write_audit(tmp_path, "vit_mini_d128", vit()["audit_vit_mini_d128"], rows)
+    assert status(tmp_path, "C15") is NOT_RUN
+
+
+def test_seeds_are_paired_by_what_they_are_not_by_where_they_stand(tmp_path):
+    files = penalty(**{PENALISED: seeds(PENALISED, {"gamma": [0.01] * 5}, **REPAIRED)})
+    temporal = files[f"temporal_{PENALTY}"]["runs"]
+    temporal[0]["deep_alignment"] = temporal[0]["deep_alignment"] | {"high": 0.5}  # the seed that fails anyway
+    for order in (temporal, temporal[::-1]):
+        put(tmp_path, files | {f"temporal_{PENALTY}": {"runs": order}})
+        assert status(tmp_path, "C27") is PARTLY
 
 
 @pytest.mark.parametrize("claim", ["C01", "C02", "C03", "C04", "C07", "C08", "C29", "N06"])
@@ -463,7 +513,8 @@ def test_bad_results_are_named(tmp_path):
 
 
 def test_a_study_that_lacks_what_a_claim_reads_is_named(tmp_path):
-    write(tmp_path / f"temporal_{LONG}.json", {"runs": [{"label": label, "first": {}} for label in ("dfa", "bp")]})
+    short = [{"label": label, "first": {}} for label in ("dfa", "bp")]
+    put(tmp_path, {f"temporal_{LONG}": {"runs": short}})
     with pytest.raises(RecordError, match=f"C12 cannot be decided from temporal_{LONG}.json"):
         status(tmp_path, "C12")
 

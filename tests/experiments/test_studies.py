@@ -82,7 +82,7 @@ def made(tmp_path):
     calm = [epoch(n, acc=0.1 + 0.1 * n, c=0.5 if n in (0, 1) else 0.1) for n in range(5)]
     gradients = [1e-3, 5e-7, 2e-7, 5e-8, 5e-8]
     loud = [
-        epoch(n, acc=0.1 if n == 0 else 0.3, growth=1.1 if n < 2 else 80.0, g=gradients[n], gamma=[0.1 * n] * 5)
+        epoch(n, acc=0.3, growth=1.1 if n < 2 else 80.0, g=gradients[n], gamma=[0.1 * n] * 5) if n else calm[0]
         for n in range(5)
     ]
     write_run(results, "aaa", calm)
@@ -98,11 +98,22 @@ def test_first_firing_epochs_are_those_of_the_trace(made):
     assert calm["first"] == {"a": None, "b": None, "b at 1280": None, "c": 1, "d": 1}
     # At epoch 1 the margin is −10 points, at 2 it is 0, from 3 on it is 10 and 20.
     assert calm["for_good"] == {"a": None, "b": None, "b at 1280": None, "c": None, "d": None}
-    assert (calm["has_baseline"], loud["has_baseline"]) == (True, False)
-    assert "not measured" in STUDIES.load("temporal").draw({"runs": [loud]})[0].rows[0]
+    assert calm["measured"] == {"a": 4, "b": 4, "b at 1280": 4, "c": 4, "d": 4}
+    assert loud["measured"]["d"] == 0
+    assert STUDIES.load("temporal").draw({"runs": [loud]})[0].rows[0][7] == "not measured"
     assert loud["first"] == {"a": 2, "b": 3, "b at 1280": 1, "c": None, "d": None}
     assert loud["for_good"]["a"] == 2
     assert loud["alignment"] == pytest.approx({"low": 0.1, "high": 0.4, "first_epochs": 0.2})
+
+
+def test_an_epoch_that_was_not_measured_is_not_one_at_which_nothing_fires(made):
+    path = made.parent / "runs" / "aaa.json"
+    run = json.loads(path.read_text())
+    run["trace"][2] |= {"residual_norms": None, "bp_grad_norms": None}
+    write(path, run)
+    calm = answer("temporal", made)["runs"][0]
+    assert calm["measured"] == {"a": 3, "b": 3, "b at 1280": 3, "c": 4, "d": 4}
+    assert STUDIES.load("temporal").draw({"runs": [calm]})[0].rows[0][3:5] == ["at none of 3 measured"] * 2
 
 
 @pytest.mark.parametrize(("fired", "start"), [([], None), ([1, 2, 4], 4), ([2, 3, 4], 2), ([1, 3], None)])
@@ -121,14 +132,15 @@ def test_early_stop_counts_what_is_saved_and_what_it_costs(made):
     assert loud["stops"]["(a) or (b), ‖g‖ at 1280"]["epoch"] == 1
 
 
-def test_random_init_reads_epoch_0_and_sees_when_methods_start_apart(made):
+@pytest.mark.parametrize("changed", ["residual_norms", "bp_grad_norms", "site_stabilities"])
+def test_random_init_reads_epoch_0_and_sees_when_methods_start_apart(made, changed):
     (found,) = answer("random-init", made)["networks"]
     assert (found["accuracy"], found["near_chance"]) == (0.1, True)
     assert found["fired"] == ["c"]
     assert found["methods"] == ["calm", "loud"]
     path = made.parent / "runs" / "bbb.json"
     run = json.loads(path.read_text())
-    run["trace"][0]["residual_norms"][0] = 11.0
+    run["trace"][0][changed] = [11.0] * 5  # another head, say, has other gradients behind the same norms
     write(path, run)
     apart = answer("random-init", made)["networks"]
     assert [network["methods"] for network in apart] == [["calm"], ["loud"]]

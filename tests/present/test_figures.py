@@ -12,11 +12,11 @@ from walkback.cli.main import app
 from walkback.errors import InputError, RecordError, WalkbackError
 from walkback.experiments.figured import figure_named
 from walkback.experiments.shown import networks_in
-from walkback.experiments.studies.base import STUDY_VERSION
 from walkback.present.figures import FIGURES
 from walkback.present.figures.style import save
 from walkback.present.figures.temporal import Column
 from walkback.present.network import Network
+from walkback.protocol.schema import STUDY_VERSION
 
 SENSITIVITY = "results/sensitivity_recorded_resmlp_d256.json"
 

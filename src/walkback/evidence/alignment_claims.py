@@ -6,8 +6,8 @@ import math
 
 from walkback.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near
 from walkback.evidence.penalty_claims import COMMAND, PENALISED, PENALTY, PLAIN
-from walkback.evidence.reading import PRESET, RECORD, count, mean, span
-from walkback.evidence.results import NotOnRecordError, Results
+from walkback.evidence.reading import PRESET, RECORD, count, deep_cosine, mean, span
+from walkback.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.present.numbers import signed
 from walkback.protocol.records import Alignment, NullAlignment
 
@@ -59,32 +59,36 @@ def _site_zero(results: Results) -> Outcome:
 
 
 def _penalised(results: Results) -> Outcome:
-    found = _deep(results, PENALISED)
+    found = _deep(results, PENALISED).values()
     agree = [gamma > null.deep_mean + DEVIATIONS * null.deep_sd for gamma, null in found]
     close = [near(gamma, 0.151, 0.151, COSINE_TOLERANCE) for gamma, _ in found]
     words = [f"{signed(g)} against {signed(n.deep_mean)} ± {signed(n.deep_sd).lstrip('+')}" for g, n in found]
     return Outcome(by_cases(agree, close), "; ".join(words))
 
 
-def _deep(results: Results, label: str) -> list[tuple[float, NullAlignment]]:
+def _deep(results: Results, label: str) -> dict[int | None, tuple[float, NullAlignment]]:
     """The deep cosine of each seed with its null."""
-    found = _alignments(results, PENALTY, label)
-    known = [(a.deep, a.null) for a in found if a.deep is not None and a.null is not None]
-    if len(known) < len(found):
-        raise NotOnRecordError(f"audit_{PENALTY}.json has no null of {label} on some seed")
-    return known
+    found = {}
+    for report in results.reports(PENALTY, label):
+        if report.alignment is None or report.alignment.null is None:
+            raise NotOnRecordError(f"audit_{PENALTY}.json has no null of {label}, seed {report.seed}")
+        found[report.seed] = (deep_cosine(report), report.alignment.null)
+    return found
 
 
 def _created(results: Results) -> Outcome:
     """Each half on its own: there at the end with the penalty, and at no epoch without it."""
-    there = [gamma > null.deep_mean + DEVIATIONS * null.deep_sd for gamma, null in _deep(results, PENALISED)]
-    runs = results.runs("temporal", PENALTY, PLAIN)
-    largest = [max(abs(run["deep_alignment"]["low"]), abs(run["deep_alignment"]["high"])) for run in runs]
-    plain = _deep(results, PLAIN)
-    never = [size < DEVIATIONS * null.deep_sd for size, (_, null) in zip(largest, plain, strict=True)]
-    early = [run["deep_alignment"]["first_epochs"] for run in runs]
+    with_penalty, without = _deep(results, PENALISED), _deep(results, PLAIN)
+    traces = {run["seed"]: run["deep_alignment"] for run in results.runs("temporal", PENALTY, PLAIN)}
+    seeds = [seed for seed in traces if seed in with_penalty and seed in without]
+    if len(seeds) < SEEDS_NEEDED or any(traces[seed]["low"] is None for seed in seeds):
+        raise NotOnRecordError(f"temporal_{PENALTY}.json has no deep cosine of {PLAIN} at every epoch of every seed")
+    there = [gamma > null.deep_mean + DEVIATIONS * null.deep_sd for gamma, null in (with_penalty[s] for s in seeds)]
+    largest = {seed: max(abs(traces[seed]["low"]), abs(traces[seed]["high"])) for seed in seeds}
+    never = [largest[seed] < DEVIATIONS * without[seed][1].deep_sd for seed in seeds]
+    early = [traces[seed]["first_epochs"] for seed in seeds]
     words = f"with the penalty it is there on {count(there, 'seeds')}; without, it is never there on "
-    words += f"{count(never, 'seeds')}, {span(early)} in the first epochs and at most {span(largest)}"
+    words += f"{count(never, 'seeds')}, {span(early)} in the first epochs and at most {span(largest.values())}"
     return Outcome(by_cases([a and b for a, b in zip(there, never, strict=True)]), words)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from walkback.errors import RecordError
 from walkback.evidence.results import NotOnRecordError, Results
+from walkback.protocol.schema import MALFORMED
 
 ACCURACY_TOLERANCE = 0.03
 COSINE_TOLERANCE = 0.05
@@ -66,7 +67,7 @@ class Claim:
             outcome = self.decide(reader)
         except NotOnRecordError as error:
             outcome = Outcome(Status.NOT_RUN, str(error))
-        except (KeyError, IndexError, TypeError) as error:
+        except MALFORMED as error:
             read = ", ".join(reader.sources)
             raise RecordError(
                 f"{self.id} cannot be decided from {read}: {type(error).__name__} {error}. "

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 from walkback.evidence import network_claims, time_claims
 from walkback.evidence.claim import Claim, Outcome, Status, by_cases
-from walkback.evidence.reading import FAILING, PRESET, RECORD, all_fire, count, fires, last, mean, passes, span
-from walkback.evidence.results import Results
+from walkback.evidence.reading import (
+    FAILING,
+    PRESET,
+    RECORD,
+    accuracy,
+    all_fire,
+    count,
+    deep_cosine,
+    fires,
+    known,
+    last,
+    mean,
+    passes,
+    span,
+)
+from walkback.evidence.results import NotOnRecordError, Results
+from walkback.present.numbers import figure
 from walkback.protocol.diagnostics.gradient_floor import CONFIDENT, SCALE
 from walkback.protocol.drift_share import SMALL_SHARE, stability_at
 from walkback.protocol.records import DiagnosticReport
@@ -17,25 +34,33 @@ NO_NORM = "resmlp_d256_no_terminal_norm"
 NO_NORM_COMMAND = "walkback audit --preset no_terminal_norm"
 HEALTHY = "false_positives"
 HEALTHY_COMMAND = "walkback audit --preset false_positives"
+HEALTHY_NETWORKS, HEALTHY_ACCURACY = 60, 0.2
+"""How many networks a rate is of, and twice the accuracy of guessing among ten classes."""
 AGREEING = 0.9
 RECORDED_COMMAND = "walkback study sensitivity tests/golden/resmlp_d256_audit_3seed.json"
 
 
 def _by_scale(results: Results) -> Outcome:
-    healthy = [s for r in results.reports(RECORD, "bp") if (s := last(r.scale_free_gradients)) is not None]
+    healthy = [_scale_free(report) for report in results.reports(RECORD, "bp")]
     fired = [r for r in results.reports(RECORD, *FAILING) if fires(r, "b")]
-    if not fired or not healthy:
+    if not fired:
         return Outcome(Status.NOT_REPRODUCED, "(b) fires on none of DFA, State Bridge and Credit Bridge")
-    exact = [min(r.reference_fidelity or (0.0,)) for r in fired]
-    sizes = [last(r.scale_free_gradients) or 0.0 for r in fired]
+    exact = [known(min(r.reference_fidelity or (math.nan,)), "the fidelity", r) for r in fired]
+    sizes = [_scale_free(report) for report in fired]
     agree = [f >= RELIABLE_FIDELITY and s >= min(healthy) for f, s in zip(exact, sizes, strict=True)]
     words = f"fidelity {span(exact)}, scale-free gradient {span(sizes)} against {span(healthy)} for BP"
     return Outcome(by_cases(agree), f"{count(agree, 'networks on which (b) fires')}; {words}")
 
 
+def _scale_free(report: DiagnosticReport) -> float:
+    return known(last(report.scale_free_gradients), "the scale-free gradient", report)
+
+
 def _batch_size(results: Results) -> Outcome:
-    reports = [r for r in results.reports(RECORD) if r.drift_shares and r.cross_batch_stability is not None]
-    close = [abs(_predicted(r) - (r.cross_batch_stability or 0.0)) <= FORMULA_TOLERANCE for r in reports]
+    close = [
+        abs(_predicted(r) - known(r.cross_batch_stability, "(c)", r)) <= FORMULA_TOLERANCE
+        for r in results.reports(RECORD)
+    ]
     recorded = results.study("sensitivity", RECORDED)["drift"]
     small = [row["drift_share"] < SMALL_SHARE for row in recorded]
     agree = [mean(close) >= FORMULA_SHARE, mean(small) > 0.5]
@@ -45,13 +70,13 @@ def _batch_size(results: Results) -> Outcome:
 
 def _predicted(report: DiagnosticReport) -> float:
     """c(128) at the site that (c) is judged at."""
-    assert report.drift_shares is not None
-    return stability_at(report.drift_shares[report.stability_layer or 0])
+    shares = report.drift_shares
+    return stability_at(known(shares[report.stability_layer or 0] if shares else None, "the drift share", report))
 
 
 def _near_perfect(results: Results) -> Outcome:
     reports = results.reports(RECORD, "credit_bridge")
-    deep = [r.alignment.deep if r.alignment and r.alignment.deep is not None else float("nan") for r in reports]
+    deep = [deep_cosine(report) for report in reports]
     agree = [all_fire(r, "ab") and gamma >= 0.9 for r, gamma in zip(reports, deep, strict=True)]
     broken = [all_fire(r, "ab") for r in reports]
     words = f"(a) and (b) fire on {count(broken, 'seeds')}; deep cosine {span(deep)}"
@@ -79,10 +104,12 @@ def _own_baseline(results: Results) -> Outcome:
 
 
 def _triangulated(results: Results) -> Outcome:
-    study = results.study("triangulation", RECORD)
+    study, networks = results.study("triangulation", RECORD), len(results.reports(RECORD))
+    if any(test["of"] != networks for test in study["agreement"].values()):
+        raise NotOnRecordError(f"triangulation_{RECORD}.json is not of all {networks} networks of the audit")
     one_test = study["redrawn_is_removed"]
     found = {n: test for n, test in study["agreement"].items() if not (one_test and n == "rerandomised")}
-    agree = [test["of"] > 0 and test["agree"] >= AGREEING * test["of"] for test in found.values()]
+    agree = [test["agree"] >= AGREEING * test["of"] for test in found.values()]
     names = {"removal": "a block removed", "rerandomised": "a block redrawn", "probe": "a linear probe"}
     words = [
         f"{names[name]} agrees on {test['agree']} of {test['of']} networks"
@@ -96,6 +123,11 @@ def _triangulated(results: Results) -> Outcome:
 def _false_positives(results: Results) -> Outcome:
     """Whether the figures beside (a) to (c) tell a healthy network that fires from a failure."""
     healthy = results.reports(HEALTHY)
+    if len(healthy) < HEALTHY_NETWORKS or min(map(accuracy, healthy)) < HEALTHY_ACCURACY:
+        raise NotOnRecordError(
+            f"audit_{HEALTHY}.json has {len(healthy)} networks, the worst of {figure(min(map(accuracy, healthy)))}; "
+            f"it takes {HEALTHY_NETWORKS}, each of {HEALTHY_ACCURACY:g} or more"
+        )
     failures = [r for r in results.reports(RECORD, *FAILING) if fires(r, "b")]
     calm = [not fires(r, "a") for r in healthy]
     confident = [r.reading("b").case == CONFIDENT for r in healthy if fires(r, "b")]
@@ -103,7 +135,8 @@ def _false_positives(results: Results) -> Outcome:
     rates = ", ".join(f"({letter}) {sum(fires(r, letter) for r in healthy)}" for letter in "abc")
     words = f"of {len(healthy)} healthy networks fire: {rates}; (b) because the network is confident on "
     words += f"{count(confident, 'of those')}, by scale on {count(by_scale, 'failures')}"
-    return Outcome(by_cases([all(calm), all(confident), bool(by_scale) and all(by_scale)]), words)
+    told = (bool(case) and all(case) for case in (calm, confident, by_scale))
+    return Outcome(by_cases(list(told)), words)
 
 
 FINDINGS = (
@@ -170,9 +203,9 @@ FINDINGS = (
         "false positives: how often each diagnostic fires on healthy BP networks, and which of the extra figures tells "
         "those firings from failures",
         "–",
-        "Reproduced, which is to say told apart: (a) fires on no healthy network; wherever (b) does, its case is a "
-        "confident network, and wherever it fires on the audit's failures, it is scale. Partly: some of these. (c) is "
-        "counted and decides nothing.",
+        "Reproduced, which is to say told apart: of 60 networks or more that learnt, (a) fires on none; (b) on some, "
+        "each of them a confident network, and wherever it fires on the audit's failures, it is scale. Partly: some of "
+        "these. (c) is counted and decides nothing.",
         f"{HEALTHY_COMMAND}; {PRESET}",
         _false_positives,
     ),

@@ -12,14 +12,18 @@ from walkback.evidence.reading import (
     RECORD,
     accuracy,
     count,
+    deep_cosine,
     fired_letters,
     fires,
+    first_epoch,
+    known,
     mean,
     passes,
     span,
 )
 from walkback.evidence.results import NotOnRecordError, Results
 from walkback.present.numbers import figure
+from walkback.protocol.records import DiagnosticReport
 
 VIT, CNN, STUDENT, WIDE = "vit_mini_d128", "small_cnn", "student_net_d128_synthetic_teacher", "width_resmlp"
 DEPTH, DEPTHS = "depth_resmlp_d512", (2, 4, 8)
@@ -32,29 +36,32 @@ COMMANDS = {
 }
 NORMED = (RECORD, VIT)
 """With a terminal norm."""
+UNNORMED = {CNN: (*PUBLISHED_METHODS, "dfa_textbook"), STUDENT: ("bp", "dfa", "dfa_textbook")}
+"""Without one, and the methods that were trained on them."""
 WIDENED = ("bp", "dfa", "state_bridge", "credit_bridge")
 
 
 def _vit(results: Results) -> Outcome:
     runs = results.runs("temporal", VIT, "dfa")
-    agree = [run["first"]["a"] is not None and run["first"]["b at 1280"] is not None for run in runs]
-    soon = [run["first"]["a"] is not None and run["first"]["a"] <= 2 for run in runs]
-    soon += [run["first"]["b at 1280"] is not None and run["first"]["b at 1280"] <= 6 for run in runs]
+    grown, vanished = ([first_epoch(run, key) for run in runs] for key in ("a", "b at 1280"))
+    agree = [a is not None and b is not None for a, b in zip(grown, vanished, strict=True)]
+    soon = [epoch is not None and epoch <= 2 for epoch in grown] + [b is not None and b <= 6 for b in vanished]
     close = [near(run["final_accuracy"], 0.20, 0.26) for run in runs]
     words = f"accuracy {span(run['final_accuracy'] for run in runs)}"
     return Outcome(by_cases(agree, [*soon, *close]), f"{_firsts(runs)}; {words}")
 
 
-def _firsts(runs: list[dict[str, dict[str, int | None]]]) -> str:
+def _firsts(runs: list[dict[str, Any]]) -> str:
     keys = {"(a)": "a", "(b)": "b", "(b) at 1280": "b at 1280"}
-    epochs = {name: [run["first"][key] for run in runs] for name, key in keys.items()}
+    epochs = {name: [first_epoch(run, key) for run in runs] for name, key in keys.items()}
     return "; ".join(f"{n} epoch {', '.join('never' if e is None else str(e) for e in es)}" for n, es in epochs.items())
 
 
 def _student(results: Results) -> Outcome:
     runs = results.runs("temporal", STUDENT, "dfa")
-    agree = [run["first"]["a"] is not None and run["first"]["b"] is None for run in runs]
-    when = [run["first"]["a"] is not None and 7 <= run["first"]["a"] <= 50 for run in runs]
+    grown = [first_epoch(run, "a") for run in runs]
+    agree = [a is not None and first_epoch(run, "b") is None for a, run in zip(grown, runs, strict=True)]
+    when = [a is not None and 7 <= a <= 50 for a in grown]
     close = [near(run["final_accuracy"], 0.31, 0.34) for run in runs]
     words = f"accuracy {span(run['final_accuracy'] for run in runs)}"
     return Outcome(by_cases(agree, [*when, *close]), f"{_firsts(runs)}; {words}")
@@ -64,7 +71,8 @@ def _cnn(results: Results) -> Outcome:
     grown = {"dfa": 237.0, "credit_bridge": 96.0}
     calm = {"bp": 1.3, "state_bridge": 2.4, "ep": 12.0}
     reports = results.reports(CNN, *PUBLISHED_METHODS)
-    never = {(r["label"], r["seed"]): r["first"]["b"] is None for r in results.runs("temporal", CNN)}
+    traces = results.runs("temporal", CNN, *PUBLISHED_METHODS)
+    never = {(run["label"], run["seed"]): first_epoch(run, "b") is None for run in traces}
     agree = [fires(r, "a") == (r.method_name in grown) and never[r.method_name, r.seed] for r in reports]
     sizes = [(r.max_per_block_growth, (grown | calm)[r.method_name]) for r in reports]
     figures = [same_scale(size, published, published) for size, published in sizes]
@@ -77,38 +85,36 @@ def _cnn(results: Results) -> Outcome:
 
 
 def _wide(results: Results) -> Outcome:
-    rows = {row["label"]: row for row in results.study("width", WIDE)["rows"]}
-    missing = [f"{method} d{size}" for method in WIDENED for size in (256, 512) if f"{method} d{size}" not in rows]
-    if missing:
-        raise NotOnRecordError(f"width_{WIDE}.json has no finished run of {', '.join(missing)}")
+    labels = [f"{method} d{size}" for method in WIDENED for size in (256, 512)]
+    epochs = {run["label"]: run["epochs"] for run in results.runs("temporal", WIDE, *labels)}
+    if len(set(epochs.values())) > 1:
+        raise NotOnRecordError(f"the runs of audit_{WIDE}.json are not of one length")
+    networks = {(r.method_name, r.seed): r for r in results.reports(WIDE, *labels)}
     agree, stronger = [], []
-    for method in WIDENED:
-        narrow, wide = _by_seed(rows[f"{method} d256"]), _by_seed(rows[f"{method} d512"])
-        agree += [seed in narrow and narrow[seed][0] == fired for seed, (fired, _) in wide.items()]
-        if method in FAILING:
-            stronger += [seed in narrow and _less(narrow[seed][1], growth) for seed, (_, growth) in wide.items()]
-    dfa, bp = rows["dfa d512"]["growths"], rows["bp d512"]["accuracies"]
+    for (label, seed), wide in networks.items():
+        method, size = label.split(" d")
+        narrow = networks.get((f"{method} d256", seed))
+        if size == "512" and narrow is not None:
+            agree.append([fires(wide, letter) for letter in "ab"] == [fires(narrow, letter) for letter in "ab"])
+            if method in FAILING:
+                stronger.append(_growth(wide) > _growth(narrow))
+    dfa = [_growth(r) for (label, _), r in networks.items() if label == "dfa d512"]
+    bp = [accuracy(r) for (label, _), r in networks.items() if label == "bp d512"]
     figures = stronger + [same_scale(g, 6e3, 7e4) for g in dfa] + [near(acc, 0.60, 0.61) for acc in bp]
     words = f"(a) and (b) as at d = 256 on {count(agree, 'networks')}; growth is stronger on "
     words += f"{count(stronger, 'of DFA and the bridges')}; DFA growth {span(dfa)}, BP accuracy {span(bp)}"
     return Outcome(by_cases(agree, figures), words)
 
 
-def _less(small: float | None, large: float | None) -> bool:
-    return small is not None and large is not None and small < large
-
-
-def _by_seed(row: dict[str, Any]) -> dict[int, tuple[tuple[bool, bool], float | None]]:
-    """(whether (a) and (b) fire, growth) of each seed."""
-    columns = zip(row["seeds"], row["fired"], row["growths"], strict=True)
-    return {seed: (("a" in fired, "b" in fired), growth) for seed, fired, growth in columns}
+def _growth(report: DiagnosticReport) -> float:
+    return known(report.max_per_block_growth, "the growth", report)
 
 
 def _fa(results: Results) -> Outcome:
     fa, dfa = results.reports(RECORD, "fa"), results.reports(RECORD, "dfa")
     scores = {report.seed: accuracy(report) for report in dfa}
     agree = [passes(r, "ab") and r.seed in scores and accuracy(r) > scores[r.seed] for r in fa]
-    deep = [r.alignment.deep for r in fa if r.alignment and r.alignment.deep is not None]
+    deep = [deep_cosine(report) for report in fa]
     figures = [near(mean(map(accuracy, fa)), 0.401, 0.401), near(mean(map(accuracy, dfa)), 0.306, 0.306)]
     figures.append(near(mean(deep), 0.33, 0.33, 0.1))
     words = f"FA {figure(mean(map(accuracy, fa)))}, DFA {figure(mean(map(accuracy, dfa)))}, deep cosine {span(deep)}"
@@ -123,11 +129,7 @@ def _by_depth(results: Results) -> tuple[list[bool], str]:
     """Whether FA beats DFA and passes (a) and (b) on each seed and depth, and the mean accuracies."""
     agree, words = [], []
     for depth in DEPTHS:
-        try:
-            fa, dfa = (results.reports(DEPTH, f"{method} depth {depth}") for method in ("fa", "dfa"))
-        except NotOnRecordError:
-            words.append(f"{depth} blocks not on record")
-            continue
+        fa, dfa = (results.reports(DEPTH, f"{method} depth {depth}") for method in ("fa", "dfa"))
         scores = {report.seed: accuracy(report) for report in dfa}
         agree += [passes(r, "ab") and r.seed in scores and accuracy(r) > scores[r.seed] for r in fa]
         pair = " against ".join(figure(mean(map(accuracy, reports))) for reports in (fa, dfa))
@@ -137,8 +139,13 @@ def _by_depth(results: Results) -> tuple[list[bool], str]:
 
 def _terminal_norm(results: Results) -> Outcome:
     """By the traces: `never` is at no epoch, and of all methods, not of DFA alone."""
-    fired = {audit: [r["first"]["b"] is not None for r in results.runs("temporal", audit, "dfa")] for audit in NORMED}
-    quiet = {audit: [r["first"]["b"] is None for r in results.runs("temporal", audit)] for audit in (CNN, STUDENT)}
+    fired = {
+        audit: [first_epoch(run, "b") is not None for run in results.runs("temporal", audit, "dfa")] for audit in NORMED
+    }
+    quiet = {
+        audit: [first_epoch(run, "b") is None for run in results.runs("temporal", audit, *labels)]
+        for audit, labels in UNNORMED.items()
+    }
     agree = [all(states) for states in (*fired.values(), *quiet.values())]
     words = [f"(b) fires on {count(states, 'seeds')} of DFA of {audit}" for audit, states in fired.items()]
     words += [f"never on {count(states, 'networks')} of {audit}" for audit, states in quiet.items()]
@@ -200,7 +207,7 @@ CLAIMS = (
         "On every method and seed (a) and (b) read as they do at d = 256 after the same training, and the growth of "
         "DFA and the bridges is larger than there; DFA's growth is within a factor of ten of the published range, "
         "BP's accuracy within 3 points. Both widths were trained for 10 epochs, without (d).",
-        f"{COMMANDS[WIDE]}; walkback study width",
+        f"{COMMANDS[WIDE]}; walkback study temporal",
         _wide,
     ),
     Claim(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from walkback.evidence.results import NotOnRecordError
 from walkback.present.numbers import figure
@@ -32,28 +34,51 @@ def all_fire(report: DiagnosticReport, letters: str) -> bool:
     return all(fires(report, letter) for letter in letters)
 
 
+def first_epoch(run: Mapping[str, Any], key: str) -> int | None:
+    """When a diagnostic first fires in a trace, or that it never does, which takes every epoch to say."""
+    first: int | None = run["first"][key]
+    if first is None and run["measured"][key] < run["epochs"]:
+        raise NotOnRecordError(
+            f"({key}) of {run['label']}, seed {run['seed']}, was measured at {run['measured'][key]} of "
+            f"{run['epochs']} epochs"
+        )
+    return first
+
+
+def known(value: float | None, what: str, report: DiagnosticReport) -> float:
+    """A figure that a claim rests on; where it was not measured, the claim was not run."""
+    if value is None or math.isnan(value):
+        raise NotOnRecordError(f"{what} of {report.method_name}, seed {report.seed}, was not measured")
+    return value
+
+
 def last(figures: Sequence[float] | None) -> float | None:
     """The figure at the deepest site."""
     return figures[-1] if figures else None
 
 
 def accuracy(report: DiagnosticReport) -> float:
-    """The headline accuracy; NaN where there is none."""
-    return float("nan") if report.headline_acc is None else report.headline_acc
+    """The headline accuracy."""
+    return known(report.headline_acc, "the accuracy", report)
+
+
+def deep_cosine(report: DiagnosticReport) -> float:
+    """Γ over the sites behind the first."""
+    return known(report.alignment.deep if report.alignment else None, "the deep cosine", report)
 
 
 def mean(values: Iterable[float]) -> float:
     """The mean; NaN of nothing."""
-    known = list(values)
-    return sum(known) / len(known) if known else float("nan")
+    found = list(values)
+    return sum(found) / len(found) if found else float("nan")
 
 
 def span(values: Iterable[float | None]) -> str:
     """`0.297 to 0.311`, or the one figure where they are the same."""
-    known = [value for value in values if value is not None]
-    if not known:
+    found = [value for value in values if value is not None]
+    if not found:
         return "–"
-    low, high = figure(min(known)), figure(max(known))
+    low, high = figure(min(found)), figure(max(found))
     return low if low == high else f"{low} to {high}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from walkback.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
-from walkback.evidence.reading import LONG, PRESET, RECORD, count, span
+from walkback.evidence.reading import LONG, PRESET, RECORD, count, first_epoch, span
 from walkback.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.present.numbers import figure
 
@@ -44,9 +44,9 @@ def _long(results: Results, study: str, label: str) -> list[dict[str, Any]]:
 
 def _early(results: Results) -> Outcome:
     dfa, bp = (_long(results, "temporal", label) for label in ("dfa", "bp"))
-    quiet = [run["first"]["a"] is None and run["first"]["b"] is None for run in bp]
-    fires = [run["first"]["a"] is not None and run["first"]["b"] is not None for run in dfa]
-    soon = [_by(run["first"]["b at 1280"], 8) and _by(run["first"]["a"], 22) for run in dfa]
+    quiet = [first_epoch(run, "a") is None and first_epoch(run, "b") is None for run in bp]
+    fires = [first_epoch(run, "a") is not None and first_epoch(run, "b") is not None for run in dfa]
+    soon = [_by(first_epoch(run, "b at 1280"), 8) and _by(first_epoch(run, "a"), 22) for run in dfa]
     keys = {"(a)": "a", "(b)": "b", "(b) at 1280": "b at 1280"}
     words = ", ".join(f"{name} epoch {_epochs(dfa, key)}" for name, key in keys.items())
     status = by_cases([all(fires) and all(quiet)], soon)
@@ -58,7 +58,7 @@ def _by(epoch: int | None, latest: int) -> bool:
 
 
 def _epochs(runs: list[dict[str, Any]], key: str) -> str:
-    return ", ".join("never" if run["first"][key] is None else str(run["first"][key]) for run in runs)
+    return ", ".join("never" if (first := first_epoch(run, key)) is None else str(first) for run in runs)
 
 
 def _stopping(results: Results) -> Outcome:
@@ -75,7 +75,9 @@ def _stopping(results: Results) -> Outcome:
 
 def _healthy_alignment(results: Results) -> Outcome:
     ranges = [run["alignment"] for run in _long(results, "temporal", "dfa")]
-    positive = [r["low"] is not None and r["low"] > 0 for r in ranges]
+    if any(r["low"] is None for r in ranges):
+        raise NotOnRecordError(f"temporal_{LONG}.json has epochs of dfa without Γ")
+    positive = [r["low"] > 0 for r in ranges]
     close = [near(r["low"], 0.087, 0.107, 0.05) and near(r["high"], 0.087, 0.107, 0.05) for r in ranges]
     words = ", ".join(f"{figure(r['low'])} to {figure(r['high'])}" for r in ranges)
     return Outcome(by_cases(positive, close), f"Γ over the epochs of each seed: {words}")
@@ -83,8 +85,8 @@ def _healthy_alignment(results: Results) -> Outcome:
 
 def _order(results: Results) -> Outcome:
     runs = _long(results, "temporal", "dfa")
-    agree = [_not_after(run["first"]["a"], run["first"]["b"]) for run in runs]
-    turned = [not _not_after(run["first"]["a"], run["first"]["b at 1280"]) for run in runs]
+    agree = [_not_after(first_epoch(run, "a"), first_epoch(run, "b")) for run in runs]
+    turned = [not _not_after(first_epoch(run, "a"), first_epoch(run, "b at 1280")) for run in runs]
     first, second, third = (_epochs(runs, key) for key in ("a", "b", "b at 1280"))
     words = f"at 128 (a) epoch {first}, (b) epoch {second}: (a) first or together on {count(agree, 'seeds')}"
     turned_words = f"at 1280 (b) epoch {third}: (b) first on {count(turned, 'seeds')}"

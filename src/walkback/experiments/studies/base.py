@@ -14,11 +14,10 @@ from walkback.experiments.studies.audited import Audit
 from walkback.present.numbers import figure
 from walkback.present.page import Grid, Heading, Page
 from walkback.protocol.records import DiagnosticReport, State
-from walkback.protocol.schema import read_json, write_whole
+from walkback.protocol.schema import STUDY_VERSION, read_json, write_whole
 
 Result = Mapping[str, Any]
 Parts = Sequence[str | Grid | Heading]
-STUDY_VERSION = 3
 
 
 class Study(NamedTuple):

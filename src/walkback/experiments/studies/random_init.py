@@ -20,10 +20,12 @@ NEAR_CHANCE_PP = 5.0
 
 
 def answer(audit: Audit) -> dict[str, Any]:
-    """One entry for each network: runs of one seed whose norms are the same before any step are one."""
+    """One entry for each network: runs of one seed that measure the same before any step are one."""
     by_network: dict[tuple[int, Any], list[TracedRun]] = {}
     for run in audit.traces:
-        by_network.setdefault((run.seed, tuple(run.records[0].residual_norms or ())), []).append(run)
+        first = run.records[0]
+        seen = (first.accuracy, first.residual_norms, first.bp_grad_norms, first.site_stabilities)
+        by_network.setdefault((run.seed, seen), []).append(run)
     return {
         "chance": audit.chance,
         "near_chance_pp": NEAR_CHANCE_PP,

@@ -29,17 +29,24 @@ def answer(audit: Audit) -> dict[str, Any]:
     return {"large_batch": LARGE_BATCH, "runs": [_run(run) for run in audit.traces]}
 
 
-def fired_at(run: TracedRun) -> dict[str, list[int]]:
-    """The epochs, from 1 on, at which each diagnostic fires; (b) also in the other convention."""
-    epochs: dict[str, list[int]] = {letter: [] for letter in ("a", "b", *CONVENTIONS, "c", "d")}
+def states(run: TracedRun) -> dict[str, list[State]]:
+    """What each diagnostic says at the epochs from 1 on; (b) also in the other convention."""
+    found: dict[str, list[State]] = {letter: [] for letter in ("a", "b", *CONVENTIONS, "c", "d")}
     for epoch in range(1, len(run.records)):
         for reading in run.report(epoch).readings:
-            if reading.state is State.FIRE:
-                epochs[reading.letter].append(epoch)
+            found[reading.letter].append(reading.state)
         for key, factor in CONVENTIONS.items():
-            if run.report(epoch, factor).reading("b").state is State.FIRE:
-                epochs[key].append(epoch)
-    return epochs
+            found[key].append(run.report(epoch, factor).reading("b").state)
+    return found
+
+
+def fired_at(run: TracedRun) -> dict[str, list[int]]:
+    """The epochs, from 1 on, at which each diagnostic fires."""
+    return {key: _firing_epochs(each) for key, each in states(run).items()}
+
+
+def _firing_epochs(each: Sequence[State]) -> list[int]:
+    return [epoch for epoch, state in enumerate(each, start=1) if state is State.FIRE]
 
 
 def for_good(fired: Sequence[int], last: int) -> int | None:
@@ -53,13 +60,14 @@ def for_good(fired: Sequence[int], last: int) -> int | None:
 
 
 def _run(run: TracedRun) -> dict[str, Any]:
-    fired = fired_at(run)
+    found = states(run)
+    fired = {key: _firing_epochs(each) for key, each in found.items()}
     return {
         "label": run.label,
         "seed": run.seed,
         "id": run.run_id,
         "epochs": run.epochs,
-        "has_baseline": bool(run.frozen_accuracies),
+        "measured": {key: sum(state in (State.FIRE, State.PASS) for state in each) for key, each in found.items()},
         "first": {key: epochs[0] if epochs else None for key, epochs in fired.items()},
         "for_good": {key: for_good(epochs, run.epochs) for key, epochs in fired.items()},
         "final_accuracy": run.records[-1].accuracy,
@@ -86,16 +94,18 @@ def draw(result: Result) -> Parts:
 
 
 def _row(run: Result) -> list[str]:
-    firsts = [_when(run["first"][key], run["for_good"][key]) for key in ("a", "b", *CONVENTIONS, "c")]
-    firsts.append(_when(run["first"]["d"], run["for_good"]["d"]) if run["has_baseline"] else "not measured")
+    firsts = [_when(run, key) for key in ("a", "b", *CONVENTIONS, "c", "d")]
     gamma = run["alignment"]
     span = "–" if gamma["low"] is None else f"{figure(number(gamma['low']))} to {figure(number(gamma['high']))}"
     return [run["label"], str(run["seed"]), str(run["epochs"]), *firsts, span, percent(run["final_accuracy"])]
 
 
-def _when(first: int | None, stays: int | None) -> str:
+def _when(run: Result, key: str) -> str:
+    first, stays, measured = (run[name][key] for name in ("first", "for_good", "measured"))
+    if not measured:
+        return "not measured"
     if first is None:
-        return "never"
+        return "never" if measured == run["epochs"] else f"at none of {measured} measured"
     if stays is None:
         return f"{first}; not to the end"
     return str(first) if stays == first else f"{first}; {stays} on"
