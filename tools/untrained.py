@@ -1,7 +1,8 @@
 """How often does the protocol fire on a network that nobody has trained? python tools/untrained.py [NETWORKS]
 
-Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, one for each of the seeds 0, 1, …, and for
-the three of the audit. Written to results/untrained_resmlp_d256.json; C11 is about three of them.
+Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, as runs of the seeds 0, 1, … begin, and
+those of the audit's three seeds. The counts are of the former; C11 is about the latter. Written to
+results/untrained_resmlp_d256.json.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import torch
 import walkback
 from walkback.experiments.assembly import dataset_of, initial_model
 from walkback.experiments.config import RunConfig
+from walkback.experiments.derive import derived_seed
 from walkback.experiments.measure import held_out
 from walkback.experiments.stamp import stamp
+from walkback.experiments.studies.base import firing
 from walkback.protocol.schema import write_whole
 
 AUDITED = (42, 123, 456)
@@ -36,13 +39,12 @@ def main() -> None:
     dataset = dataset_of(config)
     batches = held_out(dataset)
     rows = []
-    for seed in (*range(networks), *AUDITED):
-        report = walkback.diagnose(initial_model(config, dataset.spec, seed), batches)
-        fired = "".join(r.letter for r in report.readings if r.state is walkback.State.FIRE)
+    for seed in dict.fromkeys((*range(networks), *AUDITED)):
+        report = walkback.diagnose(initial_model(config, dataset.spec, derived_seed(seed, "weights")), batches)
         rows.append(
             {
                 "seed": seed,
-                "fired": fired,
+                "fired": firing(report),
                 "residual_norms": report.residual_norms,
                 "bp_grad_norms": report.bp_grad_norms,
                 "stability": report.cross_batch_stability,
@@ -61,7 +63,7 @@ def main() -> None:
     }
     write_whole(TARGET, json.dumps(content, indent=1) + "\n")
     print({name: content[name] for name in ("networks", "fired", "stability")})
-    print([(row["seed"], row["fired"], row["stability"]) for row in rows[networks:]])
+    print([(row["seed"], row["fired"], row["stability"]) for row in rows if row["seed"] in AUDITED])
     print(f"written to {TARGET}")
 
 

@@ -117,7 +117,7 @@ def test_a_pickle_in_the_place_of_a_checkpoint_is_passed_over(interrupted, tmp_p
 
 def test_other_safetensors_files_and_missing_ones_are_refused(tmp_path):
     save_file({"weight": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(RunError, match="not a checkpoint of this version"):
+    with pytest.raises(RunError, match="no checkpoint of walkback"):
         checkpoint.load(tmp_path / "other.safetensors")
     with pytest.raises(RunError, match="cannot read"):
         checkpoint.load(tmp_path / "missing.safetensors")
@@ -147,6 +147,24 @@ def test_a_failed_write_leaves_the_checkpoints_as_they_were(interrupted, monkeyp
         train_or_resume(config, store)
     folder = store.run(config).checkpoints
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("why", ["version", "permission"])
+def test_what_is_whole_and_cannot_be_read_is_not_trained_over(interrupted, monkeypatch, why):
+    config, store = interrupted
+    run = store.run(config)
+    before = {path: path.read_bytes() for path in (*run.checkpoints.iterdir(), run.trace_file)}
+    if why == "version":
+        monkeypatch.setattr(checkpoint, "VERSION", "3")
+    else:
+
+        def forbidden(*_, **__):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(checkpoint, "safe_open", forbidden)
+    with pytest.raises((RunError, PermissionError), match=r"of version 2, and this walkback reads 3|Permission denied"):
+        train_or_resume(config, store)
+    assert {path: path.read_bytes() for path in (*run.checkpoints.iterdir(), run.trace_file)} == before
 
 
 @pytest.mark.parametrize(("field", "value"), [("epoch", "5"), ("random", "[]"), ("config", "{}"), ("commits", '["x"]')])

@@ -25,6 +25,10 @@ from walkback.experiments.config import RunConfig
 from walkback.protocol.schema import write_whole
 
 FORMAT, VERSION = "walkback checkpoint", "2"
+
+
+class DamagedCheckpoint(RunError):
+    """A file that cannot be gone on from, whoever reads it."""
 SUFFIX = ".safetensors"
 KEPT = 2
 """How many checkpoints of a run stay on disk: the newest, and one in case the newest is damaged."""
@@ -123,11 +127,14 @@ def stored(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that can be read; a damaged one is named in a warning and passed over."""
+    """The newest that is whole; a damaged one is named in a warning and passed over.
+
+    One that is whole and cannot be read, of another version or for want of permission, raises: hours may be in it.
+    """
     for path in stored(folder):
         try:
             return load(path)
-        except RunError as error:
+        except DamagedCheckpoint as error:
             warnings.warn(f"{error} The one before it is used, if there is one.", stacklevel=2)
     return None
 
@@ -140,15 +147,17 @@ def load(path: str | Path) -> Checkpoint:
         with safe_open(source, framework="pt") as file:
             header = dict(file.metadata() or {})
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-    except (SafetensorError, OSError, ValueError) as error:
-        raise RunError(f"checkpoint {source} is damaged or cut short ({error}).") from None
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
+    except (SafetensorError, ValueError) as error:
+        raise DamagedCheckpoint(f"checkpoint {source} is damaged or cut short ({error}).") from None
+    if header.get("format") != FORMAT:
+        raise RunError(f"{source} is a safetensors file, but no checkpoint of walkback. Give one that it wrote.")
+    if header.get("version") != VERSION:
         raise RunError(
-            f"{source} is a safetensors file, but not a checkpoint of this version of walkback. "
-            "Give one that `walkback train` wrote."
+            f"{source} is a checkpoint of version {header.get('version')}, and this walkback reads {VERSION}. "
+            "Go on with the walkback that wrote it, or move it away to train anew."
         )
     if header.pop("digest", None) != digest(tensors, header):
-        raise RunError(f"checkpoint {source} is damaged: its contents do not match its digest.")
+        raise DamagedCheckpoint(f"checkpoint {source} is damaged: its contents do not match its digest.")
     config = RunConfig.from_dict(json.loads(header["config"]), str(source))
     return Checkpoint(
         source, config, int(header["epoch"]), tensors, header["random"], tuple(json.loads(header["commits"]))
@@ -163,7 +172,7 @@ def _refuse_other_formats(source: Path) -> None:
         raise RunError(f"cannot read {source}: {error.strerror}. Give the path of a checkpoint.") from None
     # torch.save writes a zip of pickles; older versions wrote a bare pickle, which starts with 0x80.
     if start.startswith((b"PK\x03\x04", b"\x80")):
-        raise RunError(
+        raise DamagedCheckpoint(
             f"{source} is a pickle (torch.save), which could run code when it is opened, so it was not. "
             "Checkpoints of walkback are safetensors files; convert it where you trust it, or train again."
         )
