@@ -166,12 +166,17 @@ def test_code_that_exits_is_no_verdict(walkback, tmp_path, body):
 
 def test_a_network_that_fails_is_told_with_its_line(walkback, tmp_path):
     (tmp_path / "theirs.py").write_text(
-        "import torch\ndef f():\n    batches = [(torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))]\n"
-        "    return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)), batches\n"
+        "import torch\n"
+        "class Block(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x[:, :1])\n"
+        "def f():\n"
+        "    batches = [(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))]\n"
+        "    return torch.nn.Sequential(Block(2, 2), torch.nn.Linear(2, 2)), batches\n"
     )
     status, _, error = walkback("diagnose", f"{tmp_path / 'theirs.py'}:f", "--blocks", "0")
     assert status == 2
-    assert error.startswith("walkback: ")
+    assert f"(at {tmp_path / 'theirs.py'}:4)" in error
 
 
 def test_a_folder_in_the_place_of_a_file_is_seen_before_anything_is_written(walkback, tmp_path):
@@ -194,6 +199,22 @@ def test_one_broken_run_does_not_hide_the_others(walkback, tmp_path, content):
     assert status == 0
     assert RUN in printed
     assert walkback("report", RUN[:6], "--runs", tmp_path / "runs")[0] == 0
+
+
+@pytest.mark.parametrize("content", ["{", '{"id": "x"}'])
+def test_one_broken_result_does_not_hide_the_others(walkback, tmp_path, content):
+    archive = tmp_path / "results" / "runs"
+    archive.mkdir(parents=True)
+    sound = json.loads((RESULTS / "runs" / f"{RUN}.json").read_text())
+    (archive / f"{RUN}.json").write_text(json.dumps(sound))
+    broken = tmp_path / "runs" / ("a" * 12)
+    broken.mkdir(parents=True)
+    (broken / "config.json").write_text(json.dumps({"id": "a" * 12, "name": "broken", "config": sound["config"]}))
+    (broken / "result.json").write_text(content)
+    status, printed, error = walkback("runs", "--runs", tmp_path / "runs")
+    assert status == 0
+    assert RUN in printed
+    assert "a" * 12 in error
 
 
 def test_a_pipe_is_written_to_and_stays_one(tmp_path):
@@ -223,6 +244,34 @@ def test_nobody_reading_is_no_verdict_and_files_are_written_all_the_same(tmp_pat
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert json.loads((tmp_path / "a.json").read_text())
+
+
+def test_a_study_that_nobody_reads_is_kept(tmp_path):
+    out, into = os.pipe()
+    os.close(out)
+    places = ["--results", tmp_path / "r", "--markdown", tmp_path / "m"]
+    done = command("study", "ablation", AUDIT, *places, stdout=into, stderr=subprocess.PIPE)
+    os.close(into)
+    assert done.returncode == 2
+    assert (tmp_path / "m" / "ablation.md").exists()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["diagnose", "--help"], ["zoo"]])
+def test_help_that_nobody_reads_is_no_verdict_either(words):
+    out, into = os.pipe()
+    os.close(out)
+    done = command(*words, stdout=into, stderr=subprocess.PIPE)
+    os.close(into)
+    assert done.returncode == 2
+    assert not done.stderr
+
+
+def test_a_full_disk_is_told_where_anything_can_be():
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device, not a file of ours
+        done = command("zoo", stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 2
+        assert done.stderr == "walkback: the system refused: No space left on device.\n"
+        assert command("--help", stdout=full, stderr=subprocess.PIPE).returncode == 2
 
 
 @pytest.mark.parametrize("words", [["replay", AUDIT], ["zoo", "digits"], ["train", "--help"]])

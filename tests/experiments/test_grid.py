@@ -28,6 +28,7 @@ from walkback.experiments.presets import preset
 from walkback.experiments.store import RunStore
 from walkback.experiments.studies.audit import audit_of
 from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.schema import file_name
 
 GRID = ["--arch", "resmlp", "--data", "synthetic_teacher", "--methods", "dfa", "--seeds", "1", "2", "--epochs", "3"]
 GRID += ["--set", "arch.width=8", "arch.depth=1", "data.samples=1400", "--name", "tiny"]
@@ -116,8 +117,10 @@ def test_names_tell_grids_apart():
         name(settings={"architecture_options": {"width": 512}}),
         name(settings={"learning_rate": 0.1}),
         name(settings={"architecture_options": {"terminal_norm": False}}),
+        name(architecture="small_cnn", settings={"architecture_options": {"channels": (4, 4, 8)}}),
     ]
     assert others[0] == "resmlp_d256"
+    assert [file_name(each, "the name") for each in others] == others
     assert len(set(others)) == len(others)
 
 
@@ -190,6 +193,16 @@ def test_what_is_finished_can_be_judged_before_the_rest_is(copy):
         file.unlink()
     on_record.unlink()
     assert audit(copy, *GRID, "--no-train").returncode == 3
+
+
+def test_an_audit_with_d_is_not_replaced_by_one_without(copy):
+    lost = audited(copy)["runs"][0]["baseline"]
+    (copy / "results" / "runs" / f"{lost}.json").unlink()
+    whole = (copy / "results" / "audit_tiny.json").read_bytes()
+    done = audit(copy, *GRID, "--no-train")
+    assert done.returncode == 2
+    assert "holds (d) by baselines that are not here: dfa 1" in done.stderr
+    assert (copy / "results" / "audit_tiny.json").read_bytes() == whole
 
 
 def test_a_file_that_is_no_audit_is_not_replaced(copy):

@@ -166,3 +166,14 @@ def test_a_rank_that_waits_in_vain_says_for_whom_and_is_at_the_next_meeting_ther
         distributed.Ranks(0, 2)._meet()
     assert meeting_place.get("walkback/0/outcome") == b"given up"
     assert distributed.Ranks._meetings == 1
+
+
+def test_a_store_that_cannot_compare_is_no_reason_to_wait_for_ever(meeting_place, monkeypatch):
+    def cannot(*_):
+        raise RuntimeError("not implemented")
+
+    monkeypatch.setattr(torch.distributed.HashStore, "compare_set", cannot)
+    meeting_place.set("walkback/0/1", "here")
+    distributed.Ranks(0, 2)._meet()
+    with pytest.raises(InputError, match="rank 1 of 2 did not call"):
+        distributed.Ranks(0, 2)._meet()

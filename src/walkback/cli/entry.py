@@ -11,6 +11,7 @@ import io
 import shutil
 import sys
 import textwrap
+from typing import NoReturn
 
 VERBS = {
     "demo": "Train a residual MLP by BP and by DFA on generated data, and judge both; no download.",
@@ -35,7 +36,7 @@ OPTIONS = {"--version": "Print the version.", "--help": "Show this message and e
 ABOUT = "Can a result from a network trained without backpropagation be trusted?"
 STATUS = "Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error."
 WIDEST = 100
-INTERRUPTED = 130
+ERROR, INTERRUPTED = 2, 130
 
 
 def help_page(width: int) -> str:
@@ -59,14 +60,24 @@ def _listed(entries: dict[str, str], width: int) -> str:
     return "\n".join(lines)
 
 
+def leave(status: int) -> NoReturn:
+    """End although nobody reads: what is left in the streams would raise once more as Python ends."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.close()
+    sys.exit(status)
+
+
 def run() -> None:
     """Print the first page of help, or hand over to the verbs."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what an encoding has no letter for is no reason to fail
             stream.reconfigure(errors="replace")
     if sys.argv[1:] == ["--help"]:
-        with contextlib.suppress(BrokenPipeError):
+        try:
             print(help_page(max(20, min(shutil.get_terminal_size().columns, WIDEST))), flush=True)
+        except OSError:
+            leave(ERROR)
         return
     try:
         from walkback.cli.main import run as run_verbs

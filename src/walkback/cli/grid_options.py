@@ -25,7 +25,9 @@ def grids_from(
     options = {key: value for key, value in given.items() if value}
     if preset is None:
         grid = _grid(options, settings)
-        return {file_name(name, "--name") if name is not None else grid.name: grid}
+        if name is None:
+            return {file_name(grid.name, "the name that these settings make"): grid}
+        return {file_name(name, "--name"): grid}
     unusable = [*(FLAGS[option] for option in options), *(["--set"] if settings else []), *(["--name"] if name else [])]
     if unusable:
         raise InputError(

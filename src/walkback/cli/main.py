@@ -27,9 +27,8 @@ from walkback.cli import (
     watch,
     zoo,
 )
+from walkback.cli.entry import ERROR, INTERRUPTED, leave
 from walkback.errors import WalkbackError
-
-EXIT_ERROR, EXIT_INTERRUPTED = 2, 130
 
 app = typer.Typer(
     name="walkback",
@@ -75,18 +74,17 @@ def run() -> None:
     try:
         status = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        status = EXIT_INTERRUPTED
+        status = INTERRUPTED
     except WalkbackError as error:
         typer.echo(f"walkback: {error}", err=True)
-        sys.exit(EXIT_ERROR)
-    except BrokenPipeError:
-        # The reader of our output has gone; there is nobody left to tell.
-        sys.stderr.close()
-        sys.exit(EXIT_ERROR)
+        sys.exit(ERROR)
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output has gone, which the libraries behind help and tables end with 1, a verdict here.
+        leave(ERROR)
     except OSError as error:
-        where = f" {str(error.filename)[:200]!r}" if error.filename else ""
-        typer.echo(f"walkback: the system refused{where}: {error.strerror or error}. Give another path.", err=True)
-        sys.exit(EXIT_ERROR)
+        where, advice = (f" {str(error.filename)[:200]!r}", " Give another path.") if error.filename else ("", "")
+        typer.echo(f"walkback: the system refused{where}: {error.strerror or error}.{advice}", err=True)
+        sys.exit(ERROR)
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
             error.show()  # a usage error of the command-line library, in its own words
@@ -94,7 +92,7 @@ def run() -> None:
             typer.echo(f"walkback: {_out_of_memory(error)} Give a smaller network, batch or record.", err=True)
         else:
             traceback.print_exc()
-        sys.exit(EXIT_ERROR)
-    if status == EXIT_INTERRUPTED:
+        sys.exit(ERROR)
+    if status == INTERRUPTED:
         typer.echo("walkback: interrupted", err=True)
     sys.exit(status if isinstance(status, int) else 0)

@@ -10,6 +10,7 @@ import typer
 
 from walkback.cli.output import output
 from walkback.cli.train import RunsOption
+from walkback.errors import RecordError
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
@@ -38,8 +39,12 @@ def runs(
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
     rows = []
     for run in store:
-        with reading(f"run {run.run_id}"):
-            row = _row(store, run)
+        try:
+            with reading(f"run {run.run_id}"):
+                row = _row(store, run)
+        except RecordError as error:
+            typer.echo(f"walkback: {error}", err=True)  # one that is damaged hides none of the others
+            continue
         rows += [row] if _matches(row, wanted) else []
     if json_file is not None:
         write_whole(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

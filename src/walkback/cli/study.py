@@ -50,11 +50,14 @@ def study(
         again = [load_audit(path) for path in each.outdated(results) if path not in paths and path.is_file()]
         asked = [*_asked(each, loaded, insist=bool(audits) and name != "all"), *again]
         made = [_answered(each, audit) for audit in asked]
-        _print(each, made)  # what cannot be drawn is not kept
+        drawn = [block for result in made for block in _drawn(each, result)]  # what cannot be drawn is not kept
         for result in made:
             each.save(folder_for(results), result)
-        if each.files(results):
-            _write_page(each, results, markdown)
+        page = _write_page(each, results, markdown) if each.files(results) else None
+        for block in drawn:
+            output().print(block)
+        if page:
+            output().print(f"kept in {results}, page in {page}")
     return 0
 
 
@@ -78,17 +81,14 @@ def _answered(study: Study, audit: Audit) -> dict[str, Any]:
         return study.run(audit)
 
 
-def _print(study: Study, made: list[dict[str, Any]]) -> None:
+def _drawn(study: Study, result: dict[str, Any]) -> list[Any]:
+    """The answer as it is printed."""
     from walkback.present.page import Heading, Page
 
-    for result in made:
-        page = Page(study.title, [Heading(result["audit"]), *study.draw(result)])
-        for block in page.blocks():
-            output().print(block)
+    return list(Page(study.title, [Heading(result["audit"]), *study.draw(result)]).blocks())
 
 
-def _write_page(study: Study, results: Path, folder: Path) -> None:
+def _write_page(study: Study, results: Path, folder: Path) -> Path:
     from walkback.protocol.schema import write_whole
 
-    path = write_whole(folder_for(folder) / f"{study.stem}.md", study.page(results).markdown())
-    output().print(f"kept in {results}, page in {path}")
+    return write_whole(folder_for(folder) / f"{study.stem}.md", study.page(results).markdown())

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import walkback
 from walkback.errors import InputError, WalkbackError
 
 Made = TypeVar("Made")
@@ -57,11 +58,18 @@ def run_theirs(step: Callable[[], Made], what: str) -> Made:
     except (WalkbackError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too, which would otherwise pass for a verdict
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if not _is_library(frame.filename)]
+        where = (theirs or frames)[-1]
         raise InputError(
-            f"{what} raised {type(error).__name__}: {error} (at {frame.filename}:{frame.lineno}). "
+            f"{what} raised {type(error).__name__}: {error} (at {where.filename}:{where.lineno}). "
             "Mend it and run again."
         ) from error
+
+
+def _is_library(file: str) -> bool:
+    """Whether a line is in what is installed, or in walkback, and so not one that the caller can mend."""
+    return "site-packages" in file or file.startswith("<") or Path(file).is_relative_to(Path(walkback.__file__).parent)
 
 
 def _arguments(result: Any, target: str) -> dict[str, Any]:

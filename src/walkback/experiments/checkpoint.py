@@ -29,6 +29,8 @@ FORMAT, VERSION = "walkback checkpoint", "2"
 
 class DamagedCheckpoint(RunError):
     """A file that cannot be gone on from, whoever reads it."""
+
+
 SUFFIX = ".safetensors"
 KEPT = 2
 """How many checkpoints of a run stay on disk: the newest, and one in case the newest is damaged."""

@@ -134,15 +134,20 @@ class GridConfig(Record):
         width = config.architecture_options.get("width")
         words = [self.architecture, *([] if width is None else [f"d{width}"])]
         words += [] if self.data == "cifar10" else [self.data]
-        words += [f"{name}_{value}" for name, value in changes.items()]
-        words += [f"{name}_{value}" for name, value in changed_options(config, "data_options").items()]
         usual = {"method", "architecture", "data", "seed", "epochs", "method_options"}
-        words += [f"{name}_{value}" for name, value in config.identity.items() if name not in usual | _TABLES]
+        changes |= changed_options(config, "data_options")
+        changes |= {name: value for name, value in config.identity.items() if name not in usual | _TABLES}
+        words += [f"{name}_{_in_a_name(value)}" for name, value in changes.items()]
         words += [] if self.epochs == EPOCHS else [f"{self.epochs}ep"]
         return "_".join(words)
 
 
 _TABLES = {"architecture_options", "data_options"}
+
+
+def _in_a_name(value: Any) -> str:
+    """A setting as part of the name of a file: (8, 16, 32) is 8-16-32."""
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def unique_runs(grids: Sequence[GridConfig]) -> list[RunConfig]:

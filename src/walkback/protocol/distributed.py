@@ -153,9 +153,10 @@ class Ranks:
             meeting = f"walkback/{Ranks._meetings}"
             store.set(f"{meeting}/{self.rank}", "here")
             missing = self._missing(store, meeting)
-            outcome = b"given up"
-            with suppress(RuntimeError):  # the store may be what is gone
-                outcome = store.compare_set(f"{meeting}/outcome", "", "met" if missing is None else "given up")
+            own = b"met" if missing is None else b"given up"
+            outcome = own
+            with suppress(RuntimeError):  # the store may be what is gone, or be of a kind that cannot compare
+                outcome = store.compare_set(f"{meeting}/outcome", "", own.decode())
             Ranks._meetings += 1
             if outcome == b"met":
                 return

@@ -137,10 +137,18 @@ def reading(source: object) -> Iterator[None]:
     except WalkbackError:
         raise
     except MALFORMED as error:
-        why = explain(error) if isinstance(error, ValidationError) else shortened(error)
+        why = explain(error) if isinstance(error, ValidationError) else f"{shortened(error)} at {_place(error)}"
         raise RecordError(
             f"{source} is damaged, or no record of this version ({why}). Make it again, or give another."
         ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Where it happened: were it a fault of ours and not the record's, it is found there."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "an unknown place" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
 def read_json(path: str | Path) -> Any:

@@ -105,12 +105,13 @@ def refuse_to_lose_rows(path: Path, grid: GridConfig) -> None:
 
 
 def refuse_to_lose_reports(path: Path, audit: Mapping[str, Any]) -> None:
-    """Raise where an audit on record has reports that this one has not, because their runs are not here."""
+    """Raise where an audit on record has reports, or their (d), that this one has not: runs or baselines are gone."""
     there, here = (
-        {(report["method_name"], report["seed"]) for report in reports}
+        {(r["method_name"], r["seed"]): r["frozen_baseline_acc"] is not None for r in reports}
         for reports in (_on_record(path, "reports"), audit["reports"])
     )
-    _refuse(path, "reports of runs that are not here", there - here)
+    _refuse(path, "reports of runs that are not here", there.keys() - here.keys())
+    _refuse(path, "(d) by baselines that are not here", {key for key in there if there[key] and not here[key]})
 
 
 def _on_record(path: Path, name: str) -> list[dict[str, Any]]:
