@@ -31,6 +31,7 @@ def main() -> None:
     results = Path("results")
     save(figure_named("audit", [RECORD], results), IMAGES / "audit.png")
     save(figure_named("penalty", [], results), IMAGES / "penalty.png")
+    save(figure_named("temporal", [], results), IMAGES / "temporal.png")
     save(figure_named("sensitivity", [SENSITIVITY], results), IMAGES / "sensitivity_recorded.png")
     page = render(grid_page(networks_in([AUDIT], RunStore()), [AUDIT], "ResMLP on CIFAR-10, as recorded"))
     with tempfile.TemporaryDirectory() as folder:
