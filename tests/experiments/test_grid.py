@@ -99,6 +99,7 @@ def test_the_record_is_seven_rows_and_three_long_ones():
         "bp", "fa", "dfa", "dfa_textbook", "state_bridge", "credit_bridge", "ep",
     ]  # fmt: skip
     assert (short.epochs, long.epochs, short.seeds) == (30, 100, (42, 123, 456))
+    assert (short.published_epochs, long.published_epochs) == (None, 100)
     bridges = [cell.config for cell in short.cells() if "bridge" in cell.label]
     assert {config.method_options["credit_norm"] for config in bridges} == {"per_sample"}
     assert len(unique_runs([short, long])) == 7 * 3 * 2 + 3 * 3 * 2

@@ -96,6 +96,8 @@ class GridConfig(Record):
     """Whether every run has its matched frozen baseline trained too; without it (d) is not measured."""
     called: str = ""
     """What its results are called, where not by its settings."""
+    published_epochs: int | None = None
+    """Of the published runs that it stands beside; none where there are none, or the record does not say."""
 
     @model_validator(mode="after")
     def _each_once(self) -> GridConfig:

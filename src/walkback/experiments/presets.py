@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from walkback.errors import UnknownName
-from walkback.experiments.grid import GridConfig, GridRow, row_of, rows_named
+from walkback.experiments.grid import EPOCHS, GridConfig, GridRow, row_of, rows_named
 from walkback.registry import did_you_mean
 
 RECORD = "resmlp_d256"
@@ -22,7 +22,7 @@ WIDTHS = (256, 512)
 def _resmlp_d256() -> tuple[GridConfig, ...]:
     everything = rows_named(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
     long = rows_named(["bp", "dfa"])
-    return (_on_cifar10(everything), _on_cifar10(long, epochs=LONG_EPOCHS))
+    return (_on_cifar10(everything), _on_cifar10(long, epochs=LONG_EPOCHS, published_epochs=LONG_EPOCHS))
 
 
 def _on_cifar10(rows: tuple[GridRow, ...], **settings: Any) -> GridConfig:
@@ -39,7 +39,7 @@ def _penalty() -> tuple[GridConfig, ...]:
             *(row_of(f"{method}:penalty={strength}", method, {"penalty": strength}) for strength in PENALTIES),
         )
     ]
-    return (_on_cifar10(tuple(rows), called="penalty_resmlp_d256"),)
+    return (_on_cifar10(tuple(rows), called="penalty_resmlp_d256", published_epochs=EPOCHS),)
 
 
 def _no_terminal_norm() -> tuple[GridConfig, ...]:
