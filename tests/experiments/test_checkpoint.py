@@ -106,6 +106,29 @@ def test_a_pickle_is_refused_and_not_executed(tmp_path, name, way):
     assert not sentinel.exists()
 
 
+def test_a_header_whose_length_begins_as_a_pickle_does_is_still_a_checkpoint(interrupted):
+    path = newest_file(*interrupted)
+    with safe_open(path, framework="pt") as file:
+        header, tensors = dict(file.metadata()), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    del header["digest"]
+    for padding in range(0, 512, 8):
+        padded = header | {"random": header["random"] + " " * padding}
+        save_file(tensors, path, padded | {"digest": checkpoint.digest(tensors, padded)})
+        assert checkpoint.load(path).epoch == 2
+        if path.read_bytes()[0] == 0x80:
+            break
+    else:
+        pytest.fail("no length began with 0x80")
+
+
+def test_what_a_kill_left_half_written_is_cleared_away(interrupted):
+    config, store = interrupted
+    folder = store.run(config).checkpoints
+    (folder / ".epoch-00003.safetensors.x1y2").write_bytes(b"half")
+    train_or_resume(config, store)
+    assert [path.name for path in folder.iterdir()] == ["epoch-00003.safetensors"]
+
+
 def test_a_pickle_in_the_place_of_a_checkpoint_is_passed_over(interrupted, tmp_path):
     config, store = interrupted
     sentinel = tmp_path / "executed"

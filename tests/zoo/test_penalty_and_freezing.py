@@ -113,9 +113,10 @@ def test_a_shallow_network_is_stem_and_head(name):
 
 
 def test_what_cannot_be_shallow_is_refused():
-    model = build_model("small_cnn", DataSpec((3, 32, 32), 10))
-    with pytest.raises(InputError, match="Use freezing 'blocks'"):
-        freeze(model, "shallow")
+    for architecture in ("small_cnn", "vit_mini"):  # another shape, and a class token that would see nothing
+        model = build_model(architecture, DataSpec((3, 32, 32), 10))
+        with pytest.raises(InputError, match="Use freezing 'blocks'"):
+            freeze(model, "shallow")
 
 
 def test_unknown_freezing_is_refused():

@@ -10,7 +10,7 @@ import typer
 
 from walkback.cli.output import output
 from walkback.cli.train import RunsOption
-from walkback.errors import RecordError
+from walkback.errors import RecordError, RunError
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
@@ -42,7 +42,7 @@ def runs(
         try:
             with reading(f"run {run.run_id}"):
                 row = _row(store, run)
-        except RecordError as error:
+        except (RecordError, RunError) as error:
             typer.echo(f"walkback: {error}", err=True)  # one that is damaged hides none of the others
             continue
         rows += [row] if _matches(row, wanted) else []

@@ -123,6 +123,12 @@ def keep_newest(folder: Path, count: int) -> None:
         path.unlink(missing_ok=True)
 
 
+def clear_unfinished(folder: Path) -> None:
+    """Remove what a process that was killed left half-written; only for the one that holds the run's lock."""
+    for path in folder.glob(f".epoch-*{SUFFIX}*"):
+        path.unlink(missing_ok=True)
+
+
 def stored(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
     return sorted(folder.glob(f"epoch-*{SUFFIX}"), reverse=True)
@@ -169,11 +175,12 @@ def load(path: str | Path) -> Checkpoint:
 def _refuse_other_formats(source: Path) -> None:
     try:
         with source.open("rb") as file:
-            start = file.read(4)
+            start = file.read(9)
     except OSError as error:
         raise RunError(f"cannot read {source}: {error.strerror}. Give the path of a checkpoint.") from None
-    # torch.save writes a zip of pickles; older versions wrote a bare pickle, which starts with 0x80.
-    if start.startswith((b"PK\x03\x04", b"\x80")):
+    # torch.save writes a zip of pickles; older versions wrote a bare pickle, which starts with 0x80. So may a
+    # safetensors file: it begins with the length of its header, eight bytes, and the header with a brace.
+    if start.startswith((b"PK\x03\x04", b"\x80")) and not start.endswith(b"{"):
         raise DamagedCheckpoint(
             f"{source} is a pickle (torch.save), which could run code when it is opened, so it was not. "
             "Checkpoints of walkback are safetensors files; convert it where you trust it, or train again."

@@ -152,7 +152,7 @@ class StoredRun:
         if not self.finished:
             raise RunError(f"run {self.run_id} is not finished. Go on with: {self.settings['command']}")
         result = read_json(self.result_file)
-        if not isinstance(result, dict):
+        if not isinstance(result, dict) or not result.keys() >= RESULT_PARTS:
             raise RecordError(f"{self.result_file} is not the result of a run. Remove it, and train the run again.")
         return result
 
@@ -160,6 +160,10 @@ class StoredRun:
         """Write the result, which is what makes a run finished."""
         text = json.dumps(result, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         write_whole(self._own_result, text + "\n")
+
+
+RESULT_PARTS = {"id", "name", "config", "trace", "accuracy", "report", "unmeasured", "baseline", "ended"}
+"""Without these a file is no result."""
 
 
 class RunStore:

@@ -112,6 +112,7 @@ class Training:
 
     def _resume(self) -> None:
         """Go back to the newest checkpoint that can be read, or to the start."""
+        checkpoint.clear_unfinished(self.stored.checkpoints)
         found = checkpoint.newest(self.stored.checkpoints)
         if found is not None:
             self.records = trace.keep_until(self.stored.trace_file, found.epoch)

@@ -102,6 +102,8 @@ def vit_mini(
     require_at_least("architecture vit_mini", 1, width=width, depth=depth, heads=heads, expansion=expansion)
     if width % heads:
         raise InputError(f"architecture vit_mini: width {width} is not a multiple of heads {heads}; make it one.")
+    if patch is not None and (not isinstance(patch, int) or isinstance(patch, bool)):
+        raise InputError(f"architecture vit_mini: patch is {patch!r}; expected a whole number.")
     size = side // PATCHES_PER_SIDE if patch is None else patch
     if size < 1 or side % size:
         raise InputError(

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from walkback.errors import InputError
 from walkback.zoo.contract import BlockModel
+from walkback.zoo.methods.site_vectors import has_tokens
 
 Freezing = Literal["none", "blocks", "shallow"]
 
@@ -29,6 +30,11 @@ def freeze(model: BlockModel, freezing: Freezing) -> BlockModel:
 
 def _without_blocks(model: BlockModel) -> BlockModel:
     first, last = model.site_shapes[0], model.site_shapes[-1]
+    if has_tokens(first):
+        raise InputError(
+            "freezing 'shallow' leaves out the blocks, but the head reads the class token, which sees the image "
+            "through them alone. Use freezing 'blocks' for this architecture."
+        )
     if first != last:
         raise InputError(
             f"freezing 'shallow' leaves out the blocks, but the head reads a site of shape {last} and the "
