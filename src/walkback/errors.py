@@ -12,6 +12,7 @@
     ├── DataError            a data set cannot be had, or is not what it should be
     ├── MissingLibrary       an optional library is not installed; the message has the command that installs it
     ├── RunError             a training run, its store or its checkpoint
+    │   └── DamagedCheckpoint  a checkpoint that cannot be gone on from, whoever reads it
     └── PitfallError         under `walkback.strict()`: a figure would have come out wrong
 
 The message of each says what came, what was expected, and what to do; the command line prints it
@@ -65,6 +66,10 @@ class MissingLibrary(WalkbackError, ImportError):
 
 class RunError(WalkbackError):
     """A training run, its store or its checkpoint cannot be used."""
+
+
+class DamagedCheckpoint(RunError):
+    """A checkpoint that cannot be gone on from, whoever reads it."""
 
 
 class PitfallError(WalkbackError, ArithmeticError):

@@ -18,17 +18,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from walkback.errors import RunError
+from walkback.errors import DamagedCheckpoint, RunError
 from walkback.experiments import random_state
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
 from walkback.protocol.schema import write_whole
 
 FORMAT, VERSION = "walkback checkpoint", "2"
-
-
-class DamagedCheckpoint(RunError):
-    """A file that cannot be gone on from, whoever reads it."""
 
 
 SUFFIX = ".safetensors"
