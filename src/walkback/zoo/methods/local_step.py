@@ -40,11 +40,21 @@ class LocalPass:
         """∂/∂logits of the batch's mean loss: e over the number of samples."""
         return self.trace.error / len(self.trace.error)
 
+    @cached_property
+    def learning(self) -> list[int]:
+        """Which of the writes depend on something that learns: with frozen blocks, the stem's alone."""
+        return [index for index, write in enumerate(self.writes) if write.requires_grad]
+
     @property
     def sites_in_use(self) -> list[int]:
         """The sites that something which learns reads or writes: with frozen blocks, only h_0."""
-        learning = [index for index, write in enumerate(self.writes) if write.requires_grad]
-        return sorted({site for index in learning for site in (max(index - 1, 0), index)})
+        return sorted({site for index in self.learning for site in (max(index - 1, 0), index)})
+
+    def site_of_credit(self, index: int, credit_site: CreditSite) -> int:
+        """The site whose credit a module follows."""
+        # The stem reads data, not a site; a block without a skip may read another shape than it writes.
+        at_its_read = credit_site == "read" and index > 0 and self.writes[index - 1].shape == self.writes[index].shape
+        return index - 1 if at_its_read else index
 
     @property
     def result(self) -> StepResult:
@@ -105,22 +115,18 @@ def follow(
     `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model.
     `averaged` credits are divided by the number of samples already.
     """
-    pulled: list[tuple[Tensor, Tensor | None]] = [(local.logits, local.mean_error)]
-    for index, write in enumerate(local.writes):
-        if write.requires_grad:
-            credit = credits[_site_of_credit(local.writes, index, credit_site)]
-            unit = per_sample_unit(credit) if options.credit_norm == "per_sample" else credit
-            pulled.append((write, unit if averaged else unit / len(unit)))
-    extras = (branch_penalty(model.blocks, local.branches, options.penalty), objective)
-    pulled += [(extra, None) for extra in extras if extra is not None]
-    roots, pulls = zip(*pulled, strict=True)
+    roots, pulls = [local.logits], [local.mean_error]
+    for index in local.learning:
+        credit = credits[local.site_of_credit(index, credit_site)]
+        if options.credit_norm == "per_sample":
+            credit = per_sample_unit(credit)
+        roots.append(local.writes[index])
+        pulls.append(credit if averaged else credit / len(credit))
+    for extra in (branch_penalty(model.blocks, local.branches, options.penalty), objective):
+        if extra is not None:
+            roots.append(extra)
+            pulls.append(torch.ones_like(extra))
     torch.autograd.backward(roots, pulls)
-
-
-def _site_of_credit(writes: Sequence[Tensor], index: int, credit_site: CreditSite) -> int:
-    # The stem reads data, not a site; a block without a skip may read another shape than it writes.
-    reads_a_site_of_its_shape = index > 0 and writes[index - 1].shape == writes[index].shape
-    return index - 1 if credit_site == "read" and reads_a_site_of_its_shape else index
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ def branch_penalty(blocks: Iterable[nn.Module], branches: Sequence[Tensor], stre
 
     All entries of a sample's branch count, over tokens and channels too.
     """
+    if not strength:  # first, because this runs at every step and asking a block whether it learns walks through it
+        return None
     penalised = [branch for block, branch in zip(blocks, branches, strict=True) if learns(block)]
-    if not strength or not penalised:
+    if not penalised:
         return None
     total = sum((branch.square().sum() for branch in penalised[1:]), penalised[0].square().sum())
     return total * (strength / len(penalised[0]))
