@@ -16,12 +16,16 @@
     └── PitfallError         under `walkback.strict()`: a figure would have come out wrong
 
 The message of each says what came, what was expected, and what to do; the command line prints it
-without a traceback and exits with status 2.
+without a traceback and exits with status 2. Where the work can go on, a `WalkbackWarning` says without what.
 """
 
 
 class WalkbackError(Exception):
     """The root: catch this to catch everything that walkback raises on purpose."""
+
+
+class WalkbackWarning(UserWarning):
+    """Something was passed over or left out, and the work went on without it."""
 
 
 class InputError(WalkbackError, ValueError):

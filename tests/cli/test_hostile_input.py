@@ -187,6 +187,7 @@ def test_a_folder_in_the_place_of_a_file_is_seen_before_anything_is_written(walk
     assert not (tmp_path / "a.csv").exists()
 
 
+@pytest.mark.filterwarnings("always")
 @pytest.mark.parametrize("content", ["{", '"x"', "[]", '{"config": 3}'])
 def test_one_broken_run_does_not_hide_the_others(walkback, tmp_path, content):
     sound, broken = tmp_path / "results" / "runs", tmp_path / "runs" / ("a" * 12)
@@ -194,9 +195,10 @@ def test_one_broken_run_does_not_hide_the_others(walkback, tmp_path, content):
     (sound / f"{RUN}.json").write_bytes((RESULTS / "runs" / f"{RUN}.json").read_bytes())
     broken.mkdir(parents=True)
     (broken / "config.json").write_text(content)
-    with pytest.warns(UserWarning, match=r"config\.json"):
-        status, printed, _ = walkback("runs", "--runs", tmp_path / "runs")
+    status, printed, error = walkback("runs", "--runs", tmp_path / "runs")
     assert status == 0
+    assert error.startswith(f"walkback: {broken / 'config.json'} ")
+    assert len(error.splitlines()) == 1
     assert RUN in printed
     assert walkback("report", RUN[:6], "--runs", tmp_path / "runs")[0] == 0
 

@@ -190,7 +190,44 @@ def test_mistakes_are_told_in_a_sentence_and_exit_2(walkback, tmp_path, words, s
 def test_what_is_not_given_is_asked_for(walkback):
     status, _, err = walkback("train", "--method", "dfa")
     assert status == 2
-    assert "architecture and data is not given" in err
+    assert "architecture and data are not given" in err
+
+
+def test_a_setting_that_a_file_misspells_is_named_before_what_it_lacks(walkback, tmp_path):
+    (tmp_path / "run.toml").write_text('method = "dfa"\narch = "resmlp"\ndata = "digits"\n')
+    status, _, err = walkback("train", "--config", "run.toml")
+    assert status == 2
+    assert "run.toml: a run has no setting 'arch'. Did you mean 'architecture'?" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--state", "fnished"], "no run has the state 'fnished'. Did you mean 'finished'?"),
+        (["--method", "dfaa"], "no run has the method 'dfaa'. Did you mean 'dfa'?"),
+        (["--arch", "resmpl"], "Did you mean 'resmlp'?"),
+        (["--data", "cifar"], "Did you mean 'cifar10'?"),
+    ],
+)
+def test_runs_that_could_never_be_are_not_an_empty_answer(walkback, words, says):
+    status, out, err = walkback("runs", *words)
+    assert (status, out) == (2, "")
+    assert says in err
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_damaged_checkpoint_is_told_in_one_line(walkback, tmp_path):
+    walkback(*DFA)
+    run = only_run(tmp_path / "runs")
+    (run / "result.json").unlink()
+    (checkpoint,) = (run / "checkpoints").iterdir()
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    status, _, err = walkback(*DFA)
+    assert status == 0
+    (told,) = [line for line in err.splitlines() if "checkpoint" in line]
+    assert told.startswith("walkback: checkpoint ")
+    assert "is damaged" in told
+    assert "UserWarning" not in err
 
 
 def test_zoo_shows_all_of_it_and_each_with_its_options(walkback):

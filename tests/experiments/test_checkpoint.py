@@ -190,11 +190,55 @@ def test_what_is_whole_and_cannot_be_read_is_not_trained_over(interrupted, monke
     assert {path: path.read_bytes() for path in (*run.checkpoints.iterdir(), run.trace_file)} == before
 
 
+def signed_anew(path, header, tensors):
+    """A checkpoint whose contents were changed, with the digest that they should have."""
+    changed = {key: value for key, value in header.items() if key != "digest"}
+    save_file(tensors, path, changed | {"digest": checkpoint.digest(tensors, changed)})
+
+
+def contents(path):
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata()), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epoch", "-1"), ("epoch", "two"), ("epoch", "1.5"), ("config", "{"), ("commits", "3"), ("random", None)],
+)
+def test_a_header_that_says_nothing_is_refused_though_its_digest_is_right(interrupted, field, value):
+    path = newest_file(*interrupted)
+    header, tensors = contents(path)
+    header[field] = value
+    signed_anew(path, {key: words for key, words in header.items() if words is not None}, tensors)
+    with pytest.raises(RunError, match="does not say in its header what run and epoch"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("change", ["optimizer of nothing", "no random state", "random words", "another shape"])
+def test_what_does_not_fit_its_own_config_is_refused_and_left(interrupted, change):
+    config, store = interrupted
+    path = newest_file(config, store)
+    header, tensors = contents(path)
+    if change == "optimizer of nothing":
+        tensors["optimizer/model.nothing/step"] = torch.zeros(())
+    elif change == "no random state":
+        del tensors["random/cpu"]
+    elif change == "random words":
+        header["random"] = '{"python": [3]}'
+    else:
+        name = next(key for key in tensors if key.startswith("model/"))
+        tensors[name] = torch.zeros(3, 5, 7)
+    signed_anew(path, header, tensors)
+    before = path.read_bytes()
+    with pytest.raises(RunError, match="does not fit its own config"):
+        train_or_resume(config, store)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(("field", "value"), [("epoch", "5"), ("random", "[]"), ("config", "{}"), ("commits", '["x"]')])
 def test_a_header_that_was_changed_is_damage_too(interrupted, field, value):
     path = newest_file(*interrupted)
-    with safe_open(path, framework="pt") as file:
-        header, tensors = dict(file.metadata()), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    header, tensors = contents(path)
     save_file(tensors, path, header | {field: value})
     with pytest.raises(RunError, match="damaged"):
         checkpoint.load(path)

@@ -92,6 +92,10 @@ def test_a_config_loads_back_equal():
         ({"learning_rate": float("nan")}, InputError, "learning_rate"),
         ({"freezing": "all"}, InputError, "freezing"),
         ({"method_options": "fast"}, InputError, "method_options"),
+        ({"seed": True}, InputError, "seed: .*not True"),
+        ({"seed": 42.5}, InputError, "seed: .*not 42.5"),
+        ({"learning_rate": "0.1"}, InputError, "learning_rate: .*not '0.1'"),
+        ({"augment": 1}, InputError, "augment: .*not 1"),
     ],
 )
 def test_what_a_config_cannot_hold_is_refused_in_a_sentence(settings, kind, says):

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
@@ -28,7 +32,7 @@ from walkback.cli import (
     zoo,
 )
 from walkback.cli.entry import ERROR, INTERRUPTED, leave
-from walkback.errors import WalkbackError
+from walkback.errors import WalkbackError, WalkbackWarning
 
 app = typer.Typer(
     name="walkback",
@@ -66,13 +70,31 @@ def _out_of_memory(error: Exception) -> str:
     asked = re.search(r"tried to allocate (\d+) bytes", str(error))
     if asked:
         return f"{int(asked[1]) / 2**30:,.1f} GiB of memory were asked for at once, more than there is."
-    return "there is not enough memory for this." if isinstance(error, MemoryError) else ""
+    lacking = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, of a GPU
+    return "there is not enough memory for this." if lacking else ""
+
+
+@contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """Show our own warnings as our errors are shown; those of libraries stay as they are."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, WalkbackWarning):
+            typer.echo(f"walkback: {message}", err=True)
+        else:
+            others(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def run() -> None:
     """Run the command line; every error, expected or not, ends in exit status 2."""
     try:
-        status = app(standalone_mode=False)
+        with _warnings_as_sentences():
+            status = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     except WalkbackError as error:

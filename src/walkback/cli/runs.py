@@ -10,7 +10,7 @@ import typer
 
 from walkback.cli.output import output
 from walkback.cli.train import RunsOption
-from walkback.errors import RecordError, RunError
+from walkback.errors import RecordError, RunError, UnknownName
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
@@ -37,6 +37,7 @@ def runs(
 
     store = open_store(root)
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
+    _refuse_unknown(wanted)
     rows = []
     for run in store:
         try:
@@ -53,6 +54,17 @@ def runs(
     else:
         typer.echo(f"no such runs in {store.place}")
     return 0
+
+
+def _refuse_unknown(wanted: dict[str, str | None]) -> None:
+    """Raise for a filter that no run could ever match: the empty table would look like an answer."""
+    from walkback.experiments.store import RunState
+    from walkback.registry import ARCHITECTURES, DATASETS, METHODS, did_you_mean
+
+    states = [state.value for state in RunState]
+    for known, (name, value) in zip((METHODS, ARCHITECTURES, DATASETS, states), wanted.items(), strict=True):
+        if value is not None and value not in known:
+            raise UnknownName(f"no run has the {name} {value!r}. {did_you_mean(value, known)}")
 
 
 def _matches(row: dict[str, Any], wanted: dict[str, str | None]) -> bool:

@@ -18,19 +18,22 @@ DEFAULTS = {"seed": 42, "epochs": 30}
 
 def config_from(flags: Mapping[str, Any], assignments: Iterable[str], file: Path | None) -> RunConfig:
     """The config that a command line means: what is given there goes before what the file says."""
-    from walkback.experiments.config import RunConfig, merged, read_toml
+    from walkback.experiments.config import RunConfig, merged, read_toml, refuse_unknown_settings
 
+    source = str(file) if file is not None else ""
     settings = DEFAULTS | (read_toml(file) if file is not None else {})
     settings = merged(settings, _nested(flags))
     for assignment in assignments:
         settings = merged(settings, assigned(assignment))
+    refuse_unknown_settings(settings, source)
     missing = [name for name in ("method", "architecture", "data") if name not in settings]
     if missing:
+        what = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
         raise InputError(
-            f"the run's {' and '.join(missing)} is not given. Pass --method, --arch and --data, or --config FILE; "
+            f"the run's {what} not given. Pass --method, --arch and --data, or --config FILE; "
             "`walkback zoo` lists what there is."
         )
-    return RunConfig.from_dict(settings, str(file) if file is not None else "")
+    return RunConfig.from_dict(settings, source)
 
 
 def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def _read(paths: list[Path]) -> list[Traced]:
     """The traces as they are now; a line that is being written is left for the next look."""
     import warnings
 
+    from walkback.errors import WalkbackWarning
     from walkback.present.traces import Traced
     from walkback.protocol.schema import reading
     from walkback.watch.summary import moments_of, summary_of
@@ -64,7 +65,7 @@ def _read(paths: list[Path]) -> list[Traced]:
     found = []
     for path in map(trace_in, paths):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore", WalkbackWarning)
             with reading(path):
                 moments = moments_of(_measured(read_trace(path), path))
         if moments:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from walkback.errors import DamagedCheckpoint, RunError
+from walkback.errors import DamagedCheckpoint, RunError, WalkbackWarning
 from walkback.experiments import random_state
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
@@ -52,6 +52,13 @@ class Checkpoint:
     def restore(self, run: Assembly) -> None:
         """Put the run back to where it was at the end of that epoch, random states included."""
         self.restore_networks(run)
+        try:
+            self._restore_optimizer(run)
+            random_state.restore(self.part("random"), self.random_words)
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
+            raise self._misfit(error) from None
+
+    def _restore_optimizer(self, run: Assembly) -> None:
         for key, value in self.part("optimizer").items():
             name, _, entry = key.partition("/")
             parameter = run.trained[name]
@@ -59,7 +66,6 @@ class Checkpoint:
             # parameter's layout, which a fused optimizer takes for granted.
             like = parameter if value.shape == parameter.shape else value
             run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
-        random_state.restore(self.part("random"), self.random_words)
 
     def restore_networks(self, run: Assembly) -> None:
         """The model and the method alone, for measuring."""
@@ -70,10 +76,13 @@ class Checkpoint:
         try:
             module.load_state_dict(self.part(part))
         except RuntimeError as error:
-            raise RunError(
-                f"{self.path} does not fit its own config ({error}). It was written by another version; "
-                "train the run again."
-            ) from None
+            raise self._misfit(error) from None
+
+    def _misfit(self, error: Exception) -> RunError:
+        return RunError(
+            f"{self.path} does not fit its own config ({type(error).__name__}: {error}). It was written by another "
+            "version, or changed by hand; move it away to train anew."
+        )
 
 
 def file_of(folder: Path, epoch: int) -> Path:
@@ -139,7 +148,7 @@ def newest(folder: Path) -> Checkpoint | None:
         try:
             return load(path)
         except DamagedCheckpoint as error:
-            warnings.warn(f"{error} The one before it is used, if there is one.", stacklevel=2)
+            warnings.warn(f"{error} The one before it is used, if there is one.", WalkbackWarning, stacklevel=2)
     return None
 
 
@@ -162,10 +171,15 @@ def load(path: str | Path) -> Checkpoint:
         )
     if header.pop("digest", None) != digest(tensors, header):
         raise DamagedCheckpoint(f"checkpoint {source} is damaged: its contents do not match its digest.")
-    config = RunConfig.from_dict(json.loads(header["config"]), str(source))
-    return Checkpoint(
-        source, config, int(header["epoch"]), tensors, header["random"], tuple(json.loads(header["commits"]))
-    )
+    try:
+        settings, epoch, commits = (json.loads(header[name]) for name in ("config", "epoch", "commits"))
+        words, counted = header["random"], isinstance(epoch, int) and epoch >= 0 and isinstance(commits, list)
+    except (KeyError, ValueError, RecursionError):
+        counted = False
+    if not counted:  # the digest is right, so no disk did this
+        raise DamagedCheckpoint(f"checkpoint {source} does not say in its header what run and epoch it is of.")
+    config = RunConfig.from_dict(settings, str(source))
+    return Checkpoint(source, config, epoch, tensors, words, tuple(map(str, commits)))
 
 
 def _refuse_other_formats(source: Path) -> None:

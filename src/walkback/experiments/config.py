@@ -19,12 +19,12 @@ import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from walkback.errors import InputError
 from walkback.experiments.options import SECTIONS, changed_options, complete_options
@@ -43,6 +43,9 @@ ID_LENGTH = 12
 
 class RunConfig(Record):
     """All that a run depends on; two equal configs are one run, with one id."""
+
+    # A seed of `true` or a rate of "0.1" is a slip; what it was meant to be is not ours to guess.
+    model_config = ConfigDict(strict=True)
 
     method: str
     architecture: str
@@ -64,9 +67,7 @@ class RunConfig(Record):
     """Crop and flip, as far as the data set declares them."""
 
     def __init__(self, **given: Any) -> None:
-        for name in given:
-            if name not in type(self).model_fields:
-                raise InputError(f"a run has no setting {name!r}. {did_you_mean(name, type(self).model_fields)}")
+        refuse_unknown_settings(given)
         super().__init__(**complete_options(given))
 
     @classmethod
@@ -125,6 +126,14 @@ class RunConfig(Record):
         for name, value in self.identity.items():
             words += _flag(name, value) if name in FLAGS else []
         return shlex.join(words)
+
+
+def refuse_unknown_settings(given: Iterable[str], source: str = "") -> None:
+    """Raise for the first name that is no setting of a run; the message names the source."""
+    for name in given:
+        if name not in RunConfig.model_fields:
+            at = f"{source}: " if source else ""
+            raise InputError(f"{at}a run has no setting {name!r}. {did_you_mean(name, RunConfig.model_fields)}")
 
 
 FLAGS = {

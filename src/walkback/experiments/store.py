@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from walkback.errors import RecordError, RunError
+from walkback.errors import RecordError, RunError, WalkbackWarning
 from walkback.experiments import lock, trace
 from walkback.experiments.baselines import matched_baseline
 from walkback.experiments.config import RunConfig
@@ -223,7 +223,7 @@ class RunStore:
             try:
                 named.append((str(run.settings.get("name")), run))
             except RecordError as error:
-                warnings.warn(str(error), stacklevel=2)
+                warnings.warn(str(error), WalkbackWarning, stacklevel=2)
         return iter(run for _, run in sorted(named, key=lambda pair: pair[0]))
 
     def _ids(self) -> list[str]:

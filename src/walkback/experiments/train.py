@@ -18,7 +18,7 @@ from typing import Protocol
 
 import torch
 
-from walkback.errors import RunError
+from walkback.errors import RunError, WalkbackWarning
 from walkback.experiments import checkpoint, random_state, trace
 from walkback.experiments.aftermath import result_of
 from walkback.experiments.assembly import Assembly, assemble, dataset_of, rate_at
@@ -121,7 +121,9 @@ class Training:
                 found.restore(self.run)
                 self.commits = tuple(dict.fromkeys((*found.commits, *self.commits)))
                 return
-            warnings.warn(f"{self.stored.trace_file} lacks epochs: training starts anew.", stacklevel=3)
+            warnings.warn(
+                f"{self.stored.trace_file} lacks epochs: training starts anew.", WalkbackWarning, stacklevel=3
+            )
         self.records = []
         self.stored.start_anew()
         random_state.seed_all(derived_seed(self.config.seed, "training"))

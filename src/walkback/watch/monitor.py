@@ -22,7 +22,7 @@ from typing import Any
 
 from torch import nn
 
-from walkback.errors import InputError, WalkbackError
+from walkback.errors import InputError, WalkbackError, WalkbackWarning
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
@@ -224,7 +224,7 @@ class Monitor:
             except WalkbackError as error:
                 # A network that cannot be measured is still being trained, and goes on.
                 measured, why_not = Measurements(), str(error)
-                warnings.warn(f"{at}: not measured: {error}", stacklevel=3)
+                warnings.warn(f"{at}: not measured: {error}", WalkbackWarning, stacklevel=3)
             self._latest = None if why_not else measured
             readings = read(measured, self.thresholds) if not why_not else ()
             decision = self.course.see(at, readings)

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from walkback.errors import InputError, RecordError
+from walkback.errors import InputError, RecordError, WalkbackWarning
 from walkback.protocol.records import Alignment, Measurements, Reading, State
 from walkback.protocol.schema import Counts, Number, Numbers, explain
 from walkback.watch.moment import At
@@ -169,7 +169,9 @@ def _split(path: str | Path) -> tuple[list[str], str]:
     if rest and _is_json(rest):
         lines.append(rest)
     elif rest:
-        warnings.warn(f"{path}: the last line was not written to its end, and is dropped.", stacklevel=4)
+        warnings.warn(
+            f"{path}: the last line was not written to its end, and is dropped.", WalkbackWarning, stacklevel=4
+        )
     return lines, rest
 
 
