@@ -7,11 +7,11 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from zoo_networks import backprop_gradients, batch, gradients, small, trace_of, true_gradients
+from zoo_networks import backprop_gradients, batch, gradients, sites_of, small, trace_of, true_gradients
 
 from walkback.errors import InputError
 from walkback.registry import ARCHITECTURES
-from walkback.zoo import build_method
+from walkback.zoo import DataSpec, build_method, build_model
 
 
 def energy(model, inputs, states):
@@ -65,6 +65,23 @@ def test_a_sweep_descends_the_energy_one_state_at_a_time():
             states[site] = start[site] - 0.2 * slope
     for state, expected in zip(got, states, strict=True):
         torch.testing.assert_close(state, expected)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "step"), [("resmlp", 0.3), ("student_net", 0.3), ("small_cnn", 0.3), ("vit_mini", 0.1)]
+)
+def test_every_sweep_lowers_energy_and_loss_together(architecture, step):
+    torch.manual_seed(0)
+    model = build_model(architecture, DataSpec((3, 32, 32), 10)).eval()
+    inputs, targets = torch.randn(8, 3, 32, 32), torch.randint(10, (8,))
+    free, _ = sites_of(model, inputs)
+    heights = []
+    for sweeps in range(5):
+        states = build_method("ep", model, sweeps=sweeps, step=step).relax(free, targets) if sweeps else free
+        loss = F.cross_entropy(model.head(states[-1]), targets, reduction="sum")
+        heights.append((energy(model, inputs, states) + loss).item())
+    assert heights == sorted(heights, reverse=True)
+    assert heights[-1] < heights[0] - 1
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
