@@ -87,7 +87,7 @@ def _created(results: Results) -> Outcome:
     largest = {seed: max(abs(traces[seed]["low"]), abs(traces[seed]["high"])) for seed in seeds}
     never = [largest[seed] < DEVIATIONS * without[seed][1].deep_sd for seed in seeds]
     early = [traces[seed]["first_epochs"] for seed in seeds]
-    words = f"with the penalty it is there on {count(there, 'seeds')}; without, it is never there on "
+    words = f"with the penalty it is there on {count(there, 'seeds')}; without, it stays at its null on "
     words += f"{count(never, 'seeds')}, {span(early)} in the first epochs and at most {span(largest.values())}"
     return Outcome(by_cases([a and b for a, b in zip(there, never, strict=True)]), words)
 

@@ -46,15 +46,12 @@ def _early(results: Results) -> Outcome:
     dfa, bp = (_long(results, "temporal", label) for label in ("dfa", "bp"))
     quiet = [first_epoch(run, "a") is None and first_epoch(run, "b") is None for run in bp]
     fires = [first_epoch(run, "a") is not None and first_epoch(run, "b") is not None for run in dfa]
-    soon = [_by(first_epoch(run, "b at 1280"), 8) and _by(first_epoch(run, "a"), 22) for run in dfa]
+    published = {"b at 1280": (3, 4), "a": (8, 11)}
+    when = [same_scale(first_epoch(run, key), *epochs, 2) for run in dfa for key, epochs in published.items()]
     keys = {"(a)": "a", "(b)": "b", "(b) at 1280": "b at 1280"}
     words = ", ".join(f"{name} epoch {_epochs(dfa, key)}" for name, key in keys.items())
-    status = by_cases([all(fires) and all(quiet)], soon)
+    status = by_cases([all(fires) and all(quiet)], when)
     return Outcome(status, f"DFA {words}; BP never fires (a) or (b) on {count(quiet, 'seeds')}")
-
-
-def _by(epoch: int | None, latest: int) -> bool:
-    return epoch is not None and epoch <= latest
 
 
 def _epochs(runs: list[dict[str, Any]], key: str) -> str:
@@ -86,11 +83,15 @@ def _healthy_alignment(results: Results) -> Outcome:
 def _order(results: Results) -> Outcome:
     runs = _long(results, "temporal", "dfa")
     agree = [_not_after(first_epoch(run, "a"), first_epoch(run, "b")) for run in runs]
+    before = [not _not_after(first_epoch(run, "b"), first_epoch(run, "a")) for run in runs]
     turned = [not _not_after(first_epoch(run, "a"), first_epoch(run, "b at 1280")) for run in runs]
     first, second, third = (_epochs(runs, key) for key in ("a", "b", "b at 1280"))
-    words = f"at 128 (a) epoch {first}, (b) epoch {second}: (a) first or together on {count(agree, 'seeds')}"
+    words = (
+        f"at 128 (a) epoch {first}, (b) epoch {second}: (a) first on {count(before, 'seeds')}, first or together on "
+    )
+    words += count(agree, "seeds")
     turned_words = f"at 1280 (b) epoch {third}: (b) first on {count(turned, 'seeds')}"
-    return Outcome(by_cases(agree), f"{words}; {turned_words}")
+    return Outcome(by_cases(agree, before), f"{words}; {turned_words}")
 
 
 def _not_after(one: int | None, other: int | None) -> bool:
@@ -112,8 +113,8 @@ CLAIMS = (
         "DFA fires early, BP never",
         "(b) epoch 3–4, (a) epoch 8–11 of 100; on the batch size behind this see N03",
         "In the 100-epoch runs (a) and (b) fire on every seed of DFA (credit per sample) and never on BP; in the "
-        "convention of the published temporal record, ‖g‖ of a loss averaged over 1280, no later than twice the "
-        "published epochs. Partly: they fire, but later.",
+        "convention of the published temporal record, ‖g‖ of a loss averaged over 1280, within a factor of two of the "
+        "published epochs. Partly: they fire at other epochs.",
         TEMPORAL,
         _early,
     ),
@@ -142,8 +143,8 @@ FINDING = Claim(
     "the published temporal record and the audit differ by a factor of ten in ‖g‖: batch size; at one convention (a) "
     "fires before (b)",
     "–",
-    "With ‖g‖ of a loss averaged over 128 samples throughout, (a) fires before (b), or with it, on every seed of the "
-    "100-epoch DFA runs.",
+    "With ‖g‖ of a loss averaged over 128 samples throughout, (a) fires before (b) on every seed of the 100-epoch DFA "
+    "runs. Partly: before it or with it, on some. The factor of ten is arithmetic: ‖g‖ is that of a mean over n.",
     TEMPORAL,
     _order,
 )

@@ -77,7 +77,8 @@ STUDY = Study(
     "How often does each diagnostic fire on a healthy network?",
     "Networks trained by BP alone, over easy and hard data, fitted to the end or barely begun, pre- and post-norm, "
     "depth, width and optimizer. Beside each firing: the error size, the scale-free gradient, the fidelity to fp64 and "
-    "the drift share ρ, which are there to tell such firings from failures.",
+    "the drift share ρ, which are there to tell such firings from failures. (d) is not counted: these networks have no "
+    "frozen baselines.",
     answer,
     draw,
     lambda audit: bool(audit.rows) and all(row["method"] == "bp" for row in audit.rows),

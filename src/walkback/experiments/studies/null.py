@@ -82,7 +82,8 @@ STUDY = Study(
     "Is Γ more than chance?",
     "Γ under the feedback that the network was trained with, against the same cosine under fresh draws of it: a "
     "network adapts to its own feedback and to no other. Deep Γ is the mean over sites 1 … L, since site 0 alone can "
-    "carry the average. Valid orders of aggregation (mean or median, over samples or sites) are set beside each other.",
+    "carry the average. Valid orders of aggregation (mean or median, over samples or "
+    "sites, with site 0 or without) are set beside each other.",
     answer,
     draw,
     lambda audit: bool(audit.rows) and any(r.alignment and r.alignment.null for r in audit.reports),

@@ -1,8 +1,8 @@
 """Does the zoo behave as its recipes say? Short CIFAR-10 runs, each beside what a prototype of it showed.
 
-The prototypes were other code, mostly one seed, and are not part of this project: they say what to expect, and their
-figures stand in the last column. A row says “same order” where every one of them is met within what is stated below,
-or differs and how.
+Before a method of the zoo was written, its recipe was tried in a prototype: other code, mostly one seed, not part of
+this project. Prototypes say what to expect, and their figures stand in the last column. A row says “same order” where
+every one of them is met within what is stated below, or differs and how.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ def page(result: Mapping[str, Any]) -> Page:
     )
     headings = ["run", "seed", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "deep Γ", "(a), (b) fired", "so", "expected"]
     table = Grid(headings, [_cells(row) for row in result["rows"]], "lrrrrrrlll")
-    return Page("The recipes of the zoo, checked", [__doc__.partition("\n\n")[2].strip(), rule, table])
+    about = f"From results/zoo_check.json, by: `walkback check-zoo`. {__doc__.partition(chr(10) * 2)[2].strip()}"
+    return Page("The recipes of the zoo, checked", [about, rule, table])
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
