@@ -165,7 +165,14 @@ def test_a_failed_write_leaves_the_checkpoints_as_they_were(interrupted, monkeyp
     def full_disk(_handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full_disk)
+    save = checkpoint.save
+
+    def save_to_full_disk(*arguments):
+        with monkeypatch.context() as disk:  # full only now: the trace before it was written
+            disk.setattr("os.fsync", full_disk)
+            return save(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save", save_to_full_disk)
     with pytest.raises(WalkbackError, match="No space left"):
         train_or_resume(config, store)
     folder = store.run(config).checkpoints

@@ -220,17 +220,40 @@ def test_fewer_rows_do_not_replace_an_audit_on_record(copy):
     before = (copy / "results" / "audit_tiny.json").read_bytes()
     done = audit(copy, *fewer)
     assert done.returncode == 2
-    assert "holds rows that this grid has not: dfa 2, dfa_textbook 2" in done.stderr
+    assert "holds runs that this grid has not: dfa 2, dfa_textbook 2" in done.stderr
+    assert (copy / "results" / "audit_tiny.json").read_bytes() == before
+
+
+def test_other_runs_under_the_same_name_do_not_replace_an_audit_on_record(copy):
+    before = (copy / "results" / "audit_tiny.json").read_bytes()
+    done = audit(copy, *GRID, "--set", "weight_decay=0.5")
+    assert done.returncode == 2
+    assert "holds runs that this grid has not: dfa 1, " in done.stderr
+    assert (copy / "results" / "audit_tiny.json").read_bytes() == before
+
+
+def lose_two_runs(folder):
+    """One can be trained again, the other has a file where its folder should be."""
+    rows = audited(folder)["runs"]
+    broken, missing = rows[0]["id"], rows[3]["id"]
+    for run_id in (broken, missing):
+        (folder / "results" / "runs" / f"{run_id}.json").unlink()
+    (folder / "runs").mkdir()
+    (folder / "runs" / broken).write_text("a file where a folder should be")
+
+
+def test_a_run_that_fails_does_not_take_its_report_off_the_record(copy):
+    lose_two_runs(copy)
+    before = (copy / "results" / "audit_tiny.json").read_bytes()
+    done = audit(copy, *GRID, "--workers", "1")
+    assert done.returncode == 2
+    assert "holds reports of runs that are not here: dfa 1 (cannot make the folder" in done.stderr
     assert (copy / "results" / "audit_tiny.json").read_bytes() == before
 
 
 def test_a_failed_run_is_a_row_with_its_error_and_the_rest_goes_on(clean, copy):
-    rows = audited(copy)["runs"]
-    broken, missing = rows[0]["id"], rows[3]["id"]
-    for run_id in (broken, missing):
-        (copy / "results" / "runs" / f"{run_id}.json").unlink()
-    (copy / "runs").mkdir()
-    (copy / "runs" / broken).write_text("a file where a folder should be")
+    lose_two_runs(copy)
+    (copy / "results" / "audit_tiny.json").unlink()
     done = audit(copy, *GRID, "--workers", "1")
     assert done.returncode == 2
     assert "failed: dfa 1: " in done.stdout
@@ -298,7 +321,7 @@ def test_killed_at_three_random_moments_it_gives_the_same_audit(clean, tmp_path)
 
 
 def test_a_worker_that_dies_costs_its_run_alone(tmp_path):
-    endless, short = tiny(epochs=100_000), tiny(epochs=1)
+    endless, short = tiny(epochs=99_999), tiny(epochs=1)
     store, events = RunStore(tmp_path / "runs"), []
 
     def kill():

@@ -110,7 +110,7 @@ def test_lines_and_screen_show_epoch_accuracy_and_failures():
 
 def test_ctrl_c_ends_the_workers_too_and_exits_130(tmp_path):
     command = [sys.executable, "-m", "walkback", "audit", "--arch", "resmlp", "--data", "digits", "--methods", "bp"]
-    command += ["--epochs", "100000", "--set", "arch.width=8", "--workers", "1"]
+    command += ["--epochs", "99999", "--set", "arch.width=8", "--workers", "1"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
     )

@@ -138,7 +138,7 @@ def test_a_node_dies_in_the_middle_and_the_audit_is_that_of_one_process(kind, by
 
 def test_ctrl_c_ends_the_tasks_and_the_same_command_goes_on(tmp_path):
     command = [sys.executable, "-m", "walkback", "audit", "--arch", "resmlp", "--data", "synthetic_teacher"]
-    command += ["--methods", "bp", "--seeds", "1", "--epochs", "100000", "--set", "arch.width=8", "data.samples=1400"]
+    command += ["--methods", "bp", "--seeds", "1", "--epochs", "99999", "--set", "arch.width=8", "data.samples=1400"]
     command += ["--ray", "local"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120

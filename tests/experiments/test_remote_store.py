@@ -12,7 +12,7 @@ import pytest
 from tiny_runs import InterruptAfter, lines_of, tiny, without_times
 
 from walkback.cli.main import app
-from walkback.errors import InputError, MissingLibrary, RunError
+from walkback.errors import InputError, MissingLibrary, RunError, WalkbackWarning
 from walkback.experiments import checkpoint, lease
 from walkback.experiments.lease import Claim, Lease
 from walkback.experiments.objects import Objects
@@ -78,8 +78,26 @@ def test_a_line_without_its_checkpoint_and_a_damaged_checkpoint_are_passed_over(
     run_id = tiny(epochs=3).run_id
     store.objects.write(f"{run_id}/epochs/00003.json", b'{"epoch":3,"accuracy":0.9,"learning_rate":1,"seconds":1}')
     store.objects.write(f"{run_id}/checkpoints/epoch-00002.safetensors", b"half a checkp")
-    run = train_or_resume(tiny(epochs=3), again(store))
+    with pytest.warns(WalkbackWarning, match=r"epoch-00002\.safetensors is damaged"):
+        run = train_or_resume(tiny(epochs=3), again(store))
     assert without_times(run.result()) == without_times(whole.result())
+
+
+def test_a_checkpoint_of_another_version_is_not_trained_over(store, monkeypatch):
+    interrupted(store, 2)
+    before = store.objects.keys("")
+    monkeypatch.setattr(checkpoint, "VERSION", "3")
+    with pytest.raises(RunError, match="of version 2, and this walkback reads 3"):
+        train_or_resume(tiny(epochs=3), again(store))
+    assert store.objects.keys("") == before
+
+
+def test_a_key_that_leads_elsewhere_is_not_brought_here(store):
+    train_or_resume(tiny(epochs=0), store)
+    store.objects.write("aaaaaaaaaaa./config.json", b"{}")
+    other = again(store)
+    assert [run.run_id for run in other] == [tiny(epochs=0).run_id]
+    assert not (other.root / "aaaaaaaaaaa.").exists()
 
 
 def test_the_first_result_stays(store):

@@ -96,6 +96,12 @@ def test_a_config_loads_back_equal():
         ({"seed": 42.5}, InputError, "seed: .*not 42.5"),
         ({"learning_rate": "0.1"}, InputError, "learning_rate: .*not '0.1'"),
         ({"augment": 1}, InputError, "augment: .*not 1"),
+        ({"epochs": 100_000}, InputError, "epochs: .*not 100000"),
+        (
+            {"architecture": "vit_mini", "architecture_options": {"patch": {"a": 1}}},
+            InputError,
+            "patch is .* expected a number, a word or a list",
+        ),
     ],
 )
 def test_what_a_config_cannot_hold_is_refused_in_a_sentence(settings, kind, says):

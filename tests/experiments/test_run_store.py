@@ -65,8 +65,9 @@ def test_runs_are_found_by_a_prefix_that_is_theirs_alone(tmp_path):
         store.find("a")
     (tmp_path / f"{runs[1].run_id}0").mkdir()
     (tmp_path / f"{runs[1].run_id}0" / "config.json").write_text("{}")
+    assert store.find(runs[1].run_id).folder == runs[1].folder  # a whole id is no prefix
     with pytest.raises(RunError, match="Give more digits"):
-        store.find(runs[1].run_id)
+        store.find(runs[1].run_id[:8])
 
 
 def test_the_folder_is_the_one_given_or_the_environments_or_runs(tmp_path, monkeypatch):

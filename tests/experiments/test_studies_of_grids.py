@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import pytest
+from tiny_runs import assert_can_be_built
 
 from reference.made_results import epoch, network, null, row, write_audit, write_run
 from walkback.cli.main import app
@@ -161,7 +162,7 @@ def test_the_help_of_audit_names_every_preset(capsys):
 def test_every_preset_is_made_of_runs_that_can_be_built(name):
     grids = preset(name)
     cells = [cell for grid in grids for cell in grid.cells()]
-    assert all(cell.config.run_id for cell in cells)
+    assert_can_be_built([cell.config for cell in cells])
     assert len({grid.name for grid in grids}) == len(grids)
 
 

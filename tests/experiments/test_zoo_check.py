@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tiny_runs import assert_can_be_built
 
 from walkback.experiments.studies.zoo_check import RECIPES, Recipe, compare, page
 
@@ -26,6 +27,14 @@ def test_a_run_like_its_prototype_is_of_the_same_order():
     assert row(result()).differs == ()
 
 
+def test_a_run_that_diverged_or_was_not_measured_differs_and_is_told():
+    diverged = result() | {
+        "report": {"residual_norms": ["NaN", "NaN"], "bp_grad_norms": ["NaN", "NaN"], "alignment": None}
+    }
+    for found in (result() | {"report": None}, diverged):
+        assert "growth" in row(found).differs
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -45,8 +54,9 @@ def test_a_run_that_is_not_finished_is_a_row_without_figures():
 
 
 def test_every_recipe_is_a_run_that_can_be_made():
-    ids = [config.run_id for recipe in RECIPES for config in recipe.configs()]
-    assert len(ids) == len(set(ids))
+    configs = [config for recipe in RECIPES for config in recipe.configs()]
+    assert len({config.run_id for config in configs}) == len(configs)
+    assert_can_be_built(configs)
 
 
 def test_the_page_on_record_is_drawn_from_its_json():

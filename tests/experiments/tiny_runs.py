@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from walkback.experiments import checkpoint
+from walkback.experiments.assembly import dataset_of
 from walkback.experiments.config import RunConfig
 from walkback.experiments.progress import EpochDone, Silent
 from walkback.experiments.store import StoredRun
+from walkback.zoo import DataSpec, build_model
 
 SMALL: dict[str, dict[str, Any]] = {
     "resmlp": {"width": 12, "depth": 2},
@@ -47,6 +52,19 @@ class InterruptAfter(Silent):
     def epoch_done(self, event: EpochDone) -> None:
         if event.record.epoch == self.epoch:
             raise KeyboardInterrupt
+
+
+SHAPES = {"cifar10": DataSpec((3, 32, 32), 10), "fashion_mnist": DataSpec((1, 28, 28), 10)}
+"""Of the data sets that a test does not fetch."""
+
+
+def assert_can_be_built(configs: Iterable[RunConfig]) -> None:
+    """Every distinct network of these runs can be made for its data; weights that nobody reads are not drawn."""
+    distinct = {(c.architecture, c.data, json.dumps([c.architecture_options, c.data_options])): c for c in configs}
+    for config in distinct.values():
+        data = SHAPES.get(config.data) or dataset_of(config).spec
+        with torch.device("meta"):
+            build_model(config.architecture, data, **config.architecture_options)
 
 
 def without_times(result: dict[str, Any]) -> dict[str, Any]:

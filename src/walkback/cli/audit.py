@@ -118,8 +118,7 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, execu
     made: list[dict[str, Any]] = []
     for name, grid in grids.items():
         made.append(audit_of(name, grid, store, errors))
-        if executor is None:
-            refuse_to_lose_reports(audit_file(results, name), made[-1])
+        refuse_to_lose_reports(audit_file(results, name), made[-1])
         write_audit(audit_file(results, name), made[-1])
         print_audit(made[-1], audit_file(results, name), output())
     verdicts = [report["verdict"] for audit in made for report in audit["reports"]]

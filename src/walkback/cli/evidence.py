@@ -28,6 +28,7 @@ def evidence(
 ) -> int:
     """Print each published claim, what was measured here, and whether it was reproduced."""
     import json
+    import os
 
     from walkback.evidence.results import Results
     from walkback.evidence.table import as_json, decide, markdown, short_page
@@ -38,7 +39,7 @@ def evidence(
     if json_file is not None:
         write_whole(json_file, json.dumps(as_json(decided, results), indent=1, ensure_ascii=False) + "\n")
     if page is not None:
-        write_whole(page, markdown(decided, notes))
+        write_whole(page, markdown(decided, notes, os.path.relpath(results, page.parent)))
     for block in short_page(decided).blocks():
         output().print(block)
     return 0

@@ -22,7 +22,7 @@ def grids_from(
     from walkback.protocol.schema import file_name
 
     settings = _settings(assignments)
-    options = {key: value for key, value in given.items() if value}
+    options = {key: value for key, value in given.items() if value not in (None, [])}
     if preset is None:
         grid = _grid(options, settings)
         if name is None:

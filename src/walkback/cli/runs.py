@@ -74,7 +74,7 @@ def _matches(row: dict[str, Any], wanted: dict[str, str | None]) -> bool:
 def _row(store: RunStore, run: StoredRun) -> dict[str, Any]:
     """One run in plain words; nothing here needs torch."""
     config, trace = run.settings["config"], run.trace()
-    row = {"id": run.run_id, "name": run.settings["name"], "state": run.state.value}
+    row: dict[str, Any] = {"id": run.run_id, "name": str(run.settings["name"]), "state": run.state.value}
     row |= {name: config[name] for name in ("method", "architecture", "data", "freezing", "seed", "epochs")}
     row["epochs_done"] = trace[-1].epoch if trace else 0
     row["accuracy"] = trace[-1].accuracy if trace else None

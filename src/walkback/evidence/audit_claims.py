@@ -121,9 +121,10 @@ def _utility(results: Results) -> Outcome:
         raise NotOnRecordError(f"ablation_{RECORD}.json lacks {missing}")
     policies = study["policies"]
     back = {name: [label for label in p["walked_back"] if label in PUBLISHED_METHODS] for name, p in policies.items()}
-    blind = not set(back["S1"]) & set(FAILING)
+    mixed = {name: set(p["mixed"]) & set(PUBLISHED_METHODS) for name, p in policies.items()}
+    blind = not (set(back["S1"]) | mixed["S1"]) & set(FAILING)
     each = all(set(FAILING) <= set(back[policy]) for policy in ("S2", "S3", "S4"))
-    exact = set(back["S_full"]) == set(FAILING)
+    exact = set(back["S_full"]) == set(FAILING) and not mixed["S_full"]
     found = set(FAILING) <= set(back["S_full"])
     status = Status.REPRODUCED if blind and each and exact else Status.PARTLY if blind and found else None
     words = "; ".join(f"{name} {len(labels)} of 5" for name, labels in back.items())
@@ -219,8 +220,9 @@ CLAIMS = (
         "C10",
         "accuracy + Γ finds none of the failures; (a), (b) and (d) each find all",
         "0 of 5 against 3 of 5",
-        "Over the five published methods, S1 walks back none of DFA, State Bridge and Credit Bridge; S2, S3 and S4 "
-        "each walk back all three; S_full walks back these three alone. Partly: S1 none, S_full at least these three.",
+        "Over the five published methods, S1 walks back none of DFA, State Bridge and Credit Bridge on any seed; S2, "
+        "S3 and S4 each walk back all three; S_full walks back these three alone, no other on any seed. Partly: S1 "
+        "none, S_full at least these three.",
         STUDY_ABLATION,
         _utility,
     ),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import STUDY_VERSION, read_json
+from walkback.protocol.schema import STUDY_VERSION, audit_digest, read_json
 
 SEEDS_NEEDED = 3
 """Of a method, for any claim on it: the published ones are of three."""
@@ -63,12 +63,18 @@ class Results:
         return [report for report in found if not labels or report.method_name in labels]
 
     def study(self, study: str, audit: str) -> dict[str, Any]:
-        """The answer of a study for an audit; one that an older version gave does not count."""
+        """The answer of a study for an audit; one of an older version, or of the audit as it was, does not count."""
         file = f"{study}_{audit}.json"
         answer = self.read(file)
         if answer.get("study_version") != STUDY_VERSION:
             again = f"walkback study {study.replace('_', '-')}"
             raise NotOnRecordError(f"{file} is of another version; make it again with: {again}")
+        source = f"audit_{audit}.json"
+        if self.has(source):
+            self.read(source)
+            if answer.get("audit_digest") != audit_digest(read_json(self.folder / source)):
+                again = f"walkback study {study.replace('_', '-')} {self.folder / source}"
+                raise NotOnRecordError(f"{file} is of another audit than {source}; make it again with: {again}")
         return answer
 
     def runs(self, study: str, audit: str, *labels: str) -> list[dict[str, Any]]:
@@ -78,17 +84,7 @@ class Results:
         found = [run for run in self._entries(file, "runs") if not labels or run["label"] in labels]
         seeds = [(run["label"], run["seed"]) for run in found]
         _require_seeds(file, seeds, labels or {label for label, _ in seeds})
-        self._require_same_runs(file, found, audit)
         return found
-
-    def _require_same_runs(self, file: str, found: Iterable[Mapping[str, Any]], audit: str) -> None:
-        """A study has to be of the runs that the audit is of now, where the audit is on record."""
-        source = f"audit_{audit}.json"
-        rows = self.read(source).get("runs", ()) if self.has(source) else ()
-        ids = {(row["label"], row["seed"]): row["id"] for row in rows if not row["error"]}
-        for run in found:
-            if run.get("id") != ids.get((run["label"], run["seed"]), run.get("id")):
-                raise NotOnRecordError(f"{file} is of another run of {run['label']}, seed {run['seed']}, than {source}")
 
     def _entries(self, file: str, name: str) -> list[dict[str, Any]]:
         data = self.read(file)

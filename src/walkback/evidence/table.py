@@ -65,8 +65,11 @@ def short_page(decided: Sequence[Decided]) -> Page:
     return Page(TITLE, [Grid(("id", "status", "claim", "published", "measured"), rows, "lllll"), tally(decided)])
 
 
-def markdown(decided: Sequence[Decided], notes: Path, results: str = "../results") -> str:
-    """The whole page: the table, then each claim with its rule, its sources and what was noted about it."""
+def markdown(decided: Sequence[Decided], notes: Path, results: str) -> str:
+    """The whole page: the table, then each claim with its rule, its sources and what was noted about it.
+
+    `results` is the folder of results as the page links to it.
+    """
     parts = [f"# {TITLE}", INTRODUCTION, f"**{tally(decided)}.**", _table(decided)]
     for d in decided:
         parts += [f"## {d.claim.id}: {escape(d.claim.sentence)}", _facts(d, results)]

@@ -11,14 +11,13 @@ from walkback.experiments.config import RunConfig
 from walkback.experiments.depth_tests import depth_tests
 from walkback.experiments.measure import accuracy_on, held_out, report_if_possible
 from walkback.experiments.stamp import stamp
-from walkback.experiments.store import described
+from walkback.experiments.store import RESULT_VERSION, described
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.alignment import NULL_DRAWS
 from walkback.protocol.records import DiagnosticReport
 from walkback.watch.trace import rounded
 from walkback.zoo.datasets import Dataset
 
-RESULT_VERSION = 1
 DIGITS = 8
 
 

@@ -51,8 +51,8 @@ class RunConfig(Record):
     architecture: str
     data: str
     seed: int = Field(ge=0)
-    epochs: int = Field(ge=0)
-    """0 measures the untrained network."""
+    epochs: int = Field(ge=0, le=99_999)
+    """0 measures the untrained network. Checkpoints are named by five digits."""
     method_options: dict[str, Any] = Field(default_factory=dict)
     architecture_options: dict[str, Any] = Field(default_factory=dict)
     data_options: dict[str, Any] = Field(default_factory=dict)

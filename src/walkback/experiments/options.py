@@ -75,11 +75,12 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
-    """Raise where a value is of another kind than its default; a default of None says nothing of kinds."""
-    kind = type(default)
+    """Raise where a value is of another kind than its default; a default of None says only that it is no table."""
+    kind, plain = type(default), _plain(value)
     if kind not in _KINDS:
+        if plain is not None and type(plain) not in _KINDS:
+            raise InputError(f"{owner}: {option} is {shortened(value)}; expected a number, a word or a list.")
         return
-    plain = _plain(value)
     if isinstance(plain, int) and abs(plain) > LARGEST:
         raise InputError(f"{owner}: {option} is {shortened(value)}; expected at most {LARGEST:,}.")
     fits = isinstance(plain, int | float) if kind is float else isinstance(plain, kind)

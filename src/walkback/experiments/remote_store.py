@@ -13,8 +13,10 @@ copy in a folder of its own, by the code that works on any folder, and takes the
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from walkback.errors import RunError
+from walkback.errors import DamagedCheckpoint, WalkbackWarning
 from walkback.experiments import lease, trace
 from walkback.experiments.config import RunConfig
 from walkback.experiments.lease import Claim, Lease
@@ -31,9 +33,8 @@ from walkback.experiments.objects import Objects
 from walkback.experiments.store import ARCHIVE, RunState, RunStore, StoredRun
 from walkback.experiments.trace import EpochRecord
 
-BROUGHT = ("/config.json", "/result.json")
-KEPT = 2
-"""How many checkpoints of a run stay in the store until it is finished."""
+BROUGHT = re.compile(r"[0-9a-f]{12}/(config|result)\.json")
+"""Keys that become paths here, so no others do."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class RemoteRun(StoredRun):
                 self._lease.clear()
 
     def fetch(self) -> None:
-        """Bring the trace and the newest checkpoint that can be read."""
+        """Bring the trace and the newest checkpoint that is whole; one of another version raises, as in a folder."""
         from walkback.experiments import checkpoint
 
         shutil.rmtree(self.checkpoints, ignore_errors=True)
@@ -94,7 +95,8 @@ class RemoteRun(StoredRun):
             try:
                 checkpoint.load(target)
                 return
-            except RunError:
+            except DamagedCheckpoint as error:
+                warnings.warn(f"{error} The one before it is used, if there is one.", WalkbackWarning, stacklevel=2)
                 target.unlink()
 
     def start_anew(self) -> None:
@@ -106,7 +108,7 @@ class RemoteRun(StoredRun):
 
     def saved(self, epoch: int) -> None:
         """Take an epoch up: its line, then its checkpoint."""
-        from walkback.experiments.checkpoint import file_of
+        from walkback.experiments.checkpoint import KEPT, file_of
 
         for held in self._lease:
             held.check()
@@ -188,7 +190,7 @@ class RemoteRunStore(RunStore):
 
     def _ids(self) -> list[str]:
         """Of all runs; what is small of each is brought here, all at once."""
-        wanted = [key for key in self.objects.keys("") if key.count("/") == 1 and key.endswith(BROUGHT)]
+        wanted = [key for key in self.objects.keys("") if BROUGHT.fullmatch(key)]
         for key, content in self.objects.read_all(wanted).items():
             target = self.root / key
             target.parent.mkdir(exist_ok=True)

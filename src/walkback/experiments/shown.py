@@ -11,7 +11,7 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.experiments.baselines import joined_report
 from walkback.experiments.options import SECTIONS
-from walkback.experiments.store import RunStore, StoredRun
+from walkback.experiments.store import RESULT_VERSION, RunStore, StoredRun
 from walkback.experiments.studies.audited import load_audit
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
@@ -64,6 +64,11 @@ def _found(target: str, store: RunStore) -> StoredRun:
 def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
     data = _json_or_none(trace_in(path))
     if isinstance(data, dict) and "result_version" in data:
+        if data["result_version"] != RESULT_VERSION:
+            raise RecordError(
+                f"{path} is a run's result of version {data['result_version']!r}, and this walkback reads "
+                f"{RESULT_VERSION}. Show it with the walkback that wrote it."
+            )
         yield _from_result(data, _beside(path, data), str(path))
     elif isinstance(data, dict) and "audit_version" in data:
         yield from _audited(path)

@@ -154,6 +154,11 @@ class StoredRun:
         result = read_json(self.result_file)
         if not isinstance(result, dict) or not result.keys() >= RESULT_PARTS:
             raise RecordError(f"{self.result_file} is not the result of a run. Remove it, and train the run again.")
+        if result["id"] != self.run_id or result.get("result_version") != RESULT_VERSION:
+            raise RecordError(
+                f"{self.result_file} is the result of run {result['id']}, version {result.get('result_version')}; "
+                f"expected {self.run_id}, version {RESULT_VERSION}. Remove it, and train the run again."
+            )
         return result
 
     def finish(self, result: dict[str, Any]) -> None:
@@ -162,6 +167,8 @@ class StoredRun:
         write_whole(self._own_result, text + "\n")
 
 
+RESULT_VERSION = 1
+"""Raised when a part of a result changes its meaning or goes."""
 RESULT_PARTS = {"id", "name", "config", "trace", "accuracy", "report", "unmeasured", "baseline", "ended"}
 """Without these a file is no result."""
 
@@ -235,8 +242,9 @@ class RunStore:
         if len(prefix) < SHORTEST_PREFIX:
             raise RunError(f"{prefix!r} is too short for a run id; give {SHORTEST_PREFIX} digits or more.")
         found = [self.at(run_id) for run_id in self._ids() if run_id.startswith(prefix)]
-        if len(found) == 1:
-            return found[0]
+        whole = [run for run in found if run.run_id == prefix]
+        if whole or len(found) == 1:
+            return (whole or found)[0]
         if not found:
             raise RunError(f"there is no run {prefix!r} in {self.place}. `walkback runs` lists what there is.")
         ids = ", ".join(run.run_id for run in found)

@@ -57,7 +57,7 @@ def read(path: Path) -> list[EpochRecord]:
     """The epochs in order; a last line that was not written to its end is left out."""
     if not path.exists():
         return []
-    *lines, rest = path.read_text(encoding="utf-8").split("\n")
+    *lines, rest = path.read_text(encoding="utf-8", errors="replace").split("\n")
     del rest  # Empty after a whole last line, else what a killed process left of one.
     return [_parsed(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
@@ -67,8 +67,11 @@ def _parsed(line: str, where: str) -> EpochRecord:
         return EpochRecord.model_validate(json.loads(line))
     except ValidationError as error:
         raise RunError(f"{where} is not an epoch's record: {explain(error)}.") from None
-    except ValueError:
-        raise RunError(f"{where} is not JSON. Remove the run's folder and train it again.") from None
+    except (ValueError, RecursionError):
+        raise RunError(
+            f"{where} is not JSON. Put the line right, or remove the run's folder to train it anew: without its trace "
+            "a run cannot be gone on with."
+        ) from None
 
 
 def keep_until(path: Path, epoch: int) -> list[EpochRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from walkback.errors import InputError, RecordError, WalkbackError
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes; `load` reads this version alone."""
 
-STUDY_VERSION = 4
+STUDY_VERSION = 5
 """Of the answers of studies: raised when a study asks or counts otherwise, so that old answers are given anew."""
 
 Loaded = TypeVar("Loaded", bound="Record")
@@ -105,6 +106,16 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return target
+
+
+def content_digest(value: Any) -> str:
+    """A short hash of a JSON value, whatever the order of its keys."""
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def audit_digest(audit: Any) -> str:
+    """Of what an audit says, without when and by what code it was judged."""
+    return content_digest([audit.get("reports"), audit.get("runs")])
 
 
 def file_name(name: Any, what: str) -> str:

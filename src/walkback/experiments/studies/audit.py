@@ -1,7 +1,7 @@
 """Which methods can be trusted? Every run of a grid, judged with its matched frozen baseline.
 
 The audit is one JSON file: `reports` (DiagnosticReport dictionaries), `runs` (one entry for each method and
-seed, in the grid's order: the run's id, its baseline's where it has one, and its error if it failed),
+seed, in the grid's order: the run's id and commit, its baseline's where it has one, and its error if it failed),
 `summaries` (what the seeds of each method agree on) and the grid's `config`. Traces are in the run files, by
 id. The same grid gives the same audit but for `seconds`, `date` and `commit`.
 """
@@ -9,7 +9,7 @@ id. The same grid gives the same audit but for `seconds`, `date` and `commit`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from walkback.errors import InputError, RecordError
 from walkback.experiments.baselines import joined_report
 from walkback.experiments.stamp import stamp
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import read_json, write_whole
+from walkback.protocol.schema import read_json, reading, write_whole
 
 if TYPE_CHECKING:
     from walkback.experiments.grid import Cell, GridConfig
@@ -59,6 +59,7 @@ def _audited(cell: Cell, store: RunStore, errors: Mapping[str, str]) -> tuple[di
         "command": cell.config.command,
         "error": _error(run, errors),
         "seconds": _seconds(run),
+        "commit": _commit(run),
     }
     frozen = None
     if cell.baseline is not None:
@@ -67,6 +68,7 @@ def _audited(cell: Cell, store: RunStore, errors: Mapping[str, str]) -> tuple[di
             "baseline": baseline.run_id,
             "baseline_command": cell.baseline.command,
             "baseline_error": _error(baseline, errors),
+            "baseline_commit": _commit(baseline),
         }
         row["seconds"] += _seconds(baseline)
         frozen = baseline.result() if baseline.finished else None
@@ -83,6 +85,11 @@ def _error(run: StoredRun, errors: Mapping[str, str]) -> str:
     return "" if run.finished else errors.get(run.run_id, NOT_FINISHED)
 
 
+def _commit(run: StoredRun) -> str:
+    """Of the code that trained the run, several where it was resumed by another; the audit's own is the judge's."""
+    return str(run.result()["commit"]) if run.finished else ""
+
+
 def _seconds(run: StoredRun) -> float:
     return sum(run.result()["seconds"].values()) if run.finished else 0.0
 
@@ -97,21 +104,27 @@ def _summaries(reports: Iterable[DiagnosticReport]) -> Iterable[Any]:
 
 
 def refuse_to_lose_rows(path: Path, grid: GridConfig) -> None:
-    """Raise where an audit on record has rows that the grid has not, and would be replaced by less."""
-    there = {(row["label"], row["seed"]) for row in _on_record(path, "runs")}
-    _refuse(
-        path, "rows that this grid has not", there - {(row.label, seed) for row in grid.rows for seed in grid.seeds}
-    )
+    """Raise where an audit on record has runs that the grid has not, and would be replaced by less or by others."""
+    with reading(path):
+        there = {row["id"]: f"{row['label']} {row['seed']}" for row in _on_record(path, "runs")}
+    here = {cell.config.run_id for cell in grid.cells()}
+    _refuse(path, "runs that this grid has not", [name for run_id, name in there.items() if run_id not in here])
 
 
 def refuse_to_lose_reports(path: Path, audit: Mapping[str, Any]) -> None:
     """Raise where an audit on record has reports, or their (d), that this one has not: runs or baselines are gone."""
-    there, here = (
-        {(r["method_name"], r["seed"]): r["frozen_baseline_acc"] is not None for r in reports}
-        for reports in (_on_record(path, "reports"), audit["reports"])
-    )
-    _refuse(path, "reports of runs that are not here", there.keys() - here.keys())
-    _refuse(path, "(d) by baselines that are not here", {key for key in there if there[key] and not here[key]})
+    with reading(path):
+        there = _with_margin(_on_record(path, "reports"))
+    here = _with_margin(audit["reports"])
+    why = {f"{row['label']} {row['seed']}": row["error"] for row in audit["runs"]}
+    gone = [name for name in there if name not in here]
+    _refuse(path, "reports of runs that are not here", [f"{name} ({why.get(name) or NOT_FINISHED})" for name in gone])
+    _refuse(path, "(d) by baselines that are not here", [name for name in there if there[name] and not here[name]])
+
+
+def _with_margin(reports: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """The method and seed of each report, and whether it has its (d)."""
+    return {f"{r['method_name']} {r['seed']}": r["frozen_baseline_acc"] is not None for r in reports}
 
 
 def _on_record(path: Path, name: str) -> list[dict[str, Any]]:
@@ -127,9 +140,9 @@ def _on_record(path: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _refuse(path: Path, what: str, lost: set[tuple[str, int]]) -> None:
+def _refuse(path: Path, what: str, lost: Sequence[str]) -> None:
     if lost:
-        named = ", ".join(f"{label} {seed}" for label, seed in sorted(lost)[:3])
+        named = ", ".join(lost[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
         raise InputError(f"{path} holds {what}: {named}{more}. Give this one another --name, or move that away.")
 

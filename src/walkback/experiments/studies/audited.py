@@ -12,10 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from walkback.errors import InputError, RecordError
+from walkback.experiments.studies.audit import AUDIT_VERSION
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
-from walkback.protocol.schema import explain, file_name, read_json, reading
+from walkback.protocol.schema import audit_digest, content_digest, explain, file_name, read_json, reading
 from walkback.watch.replay import Replayed, replay
 
 CLASSES = 10
@@ -75,6 +76,8 @@ class Audit:
     reports: tuple[DiagnosticReport, ...]
     rows: tuple[Mapping[str, Any], ...] = ()
     """The `runs` of its file; a recorded audit has none, and so no traces."""
+    digest: str = ""
+    """Of what it says: a study's answer is to this and to no other."""
 
     @property
     def chance(self) -> float:
@@ -114,16 +117,23 @@ def load_audit(path: Path) -> Audit:
     data = read_json(path)
     if not isinstance(data, dict) or "audit_version" not in data:
         reports = tuple(_with_seed(entry) for entry in replay(path))
-        return Audit(f"recorded_{path.stem.removesuffix('_audit_3seed')}", path, reports)
+        name = f"recorded_{path.stem.removesuffix('_audit_3seed')}"
+        return Audit(name, path, reports, digest=content_digest(data))
+    if data["audit_version"] != AUDIT_VERSION:
+        raise RecordError(
+            f"{path} is an audit of version {data['audit_version']!r}, and this walkback reads {AUDIT_VERSION}. "
+            "Make it again with: walkback audit"
+        )
     with reading(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
         rows = tuple(_checked(row) for row in data["runs"])
-        return Audit(file_name(data["name"], f"the name of the audit in {path}"), path, reports, rows)
+        name = file_name(data["name"], f"the name of the audit in {path}")
+        return Audit(name, path, reports, rows, audit_digest(data))
 
 
 def _checked(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A row of an audit whose run can be told from the others, and whether it failed."""
-    for name, kind in (("label", str), ("seed", int), ("error", str)):
+    for name, kind in (("label", str), ("seed", int), ("method", str), ("error", str)):
         if not isinstance(row[name], kind):
             raise TypeError(f"{name} of a run is {row[name]!r}")
     return row

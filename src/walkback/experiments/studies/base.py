@@ -47,6 +47,7 @@ class Study(NamedTuple):
             "study": self.name,
             "audit": audit.name,
             "source": audit.source.as_posix(),
+            "audit_digest": audit.digest,
             "command": f"walkback study {self.name} {audit.source.as_posix()}",
             **plain(self.answer(audit)),
             **stamp(),
@@ -110,6 +111,16 @@ def shown(value: Any, write: Callable[[float], str] = figure) -> str:
 def firing(report: DiagnosticReport) -> str:
     """The letters of the diagnostics that fire: `abd`."""
     return "".join(reading.letter for reading in report.readings if reading.state is State.FIRE)
+
+
+def unmeasured(report: DiagnosticReport) -> str:
+    """The letters of the diagnostics that were not measured, which is not to say that they pass."""
+    return "".join(reading.letter for reading in report.readings if reading.state is State.NOT_MEASURED)
+
+
+def fired_words(fired: str, missing: str) -> str:
+    """What fired in a cell, and what was not asked: `(ab), no (d)`."""
+    return (f"({fired})" if fired else "none") + (f", no ({missing})" if missing else "")
 
 
 def side_by_side(values: Sequence[Any], write: Callable[[float], str] = figure) -> str:

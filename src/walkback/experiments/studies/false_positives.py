@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from walkback.experiments.studies.audited import Audit, TracedRun
-from walkback.experiments.studies.base import Parts, Result, Study, shown
+from walkback.experiments.studies.base import Parts, Result, Study, shown, unmeasured
 from walkback.present.numbers import percent
 from walkback.present.page import Grid, Heading
 from walkback.protocol.records import DiagnosticReport, State
@@ -17,7 +17,13 @@ LETTERS = "abc"
 def answer(audit: Audit) -> dict[str, Any]:
     """Rates of firing, and every network that fires with the figures beside the diagnostics."""
     networks = [_network(report) for report in audit.reports]
-    rates = {letter: {"fired": sum(letter in n["fired"] for n in networks), "of": len(networks)} for letter in LETTERS}
+    rates = {
+        letter: {
+            "fired": sum(letter in n["fired"] for n in networks),
+            "of": sum(letter not in unmeasured(report) for report in audit.reports),
+        }
+        for letter in LETTERS
+    }
     courses = [_ever(run) for run in audit.traces]
     ever = {letter: {"fired": sum(letter in c for c in courses), "of": len(courses)} for letter in LETTERS}
     return {"rates": rates, "ever": ever, "networks": networks}

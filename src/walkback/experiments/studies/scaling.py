@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from walkback.experiments.studies.audited import Audit
-from walkback.experiments.studies.base import Parts, Result, Study, firing, shown, side_by_side
+from walkback.experiments.studies.base import Parts, Result, Study, fired_words, firing, shown, side_by_side, unmeasured
 from walkback.present.numbers import signed
 from walkback.present.page import Grid
 from walkback.protocol.records import DiagnosticReport
@@ -45,16 +45,18 @@ def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, 
         "last_gradients": [r.bp_grad_norms[-1] if r.bp_grad_norms else None for r in reports],
         "deep_alignments": [r.alignment.deep if r.alignment else None for r in reports],
         "fired": [firing(r) for r in reports],
+        "unmeasured": [unmeasured(r) for r in reports],
     }
 
 
 def _same(rows: Sequence[Result]) -> dict[str, bool]:
-    """Per method, whether the seeds' readings of (a) and (b) are the same at every size."""
+    """Per method, whether (a) and (b) were measured on all its seeds and read the same at every size."""
     read: dict[str, set[Any]] = {row["method"]: set() for row in rows}
+    gaps = {row["method"] for row in rows if any(set("ab") & set(missing) for missing in row["unmeasured"])}
     for row in rows:
         seeds = zip(row["seeds"], row["fired"], strict=True)
         read[row["method"]].add(tuple((seed, "a" in fired, "b" in fired) for seed, fired in seeds))
-    return {method: len(readings) == 1 for method, readings in read.items()}
+    return {method: len(readings) == 1 and method not in gaps for method, readings in read.items()}
 
 
 def draw(result: Result) -> Parts:
@@ -67,7 +69,7 @@ def draw(result: Result) -> Parts:
             shown(row["epochs"], "{:.0f}".format),
             *(side_by_side(row[name]) for name in ("accuracies", "growths", "last_gradients")),
             side_by_side(row["deep_alignments"], signed),
-            ", ".join(f"({fired})" if fired else "none" for fired in row["fired"]),
+            "; ".join(map(fired_words, row["fired"], row["unmeasured"])),
         ]
         for row in sorted(result["rows"], key=lambda row: (row["method"], row["size"]))
     ]

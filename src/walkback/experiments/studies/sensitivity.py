@@ -24,7 +24,7 @@ from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.verdict import NON_FINITE, kind_of
+from walkback.protocol.verdict import NON_FINITE, WALK_BACK, kind_of
 
 
 def _decades(low: int, high: int) -> tuple[float, ...]:
@@ -88,7 +88,7 @@ def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: Diagno
         "fragile": sum(r.fragile for r in readings),
         "by_verdict": _extremes(
             [r for report, r in finite if report.trustworthy],
-            [r for report, r in finite if not report.trustworthy],
+            [r for report, r in finite if report.verdict.startswith(WALK_BACK)],
             up,
             sweep.ratio,
         ),
@@ -134,7 +134,7 @@ def _point(sweep: Sweep, value: float, judged: Sequence[DiagnosticReport]) -> di
     return {
         "threshold": value,
         "fired": sum(report.reading(sweep.letter).state is State.FIRE for report in swept),
-        "walked_back": sum(not report.trustworthy for report in swept),
+        "walked_back": sum(report.verdict.startswith(WALK_BACK) for report in swept),
         "changed": sum(kind_of(new.verdict) != kind_of(old.verdict) for new, old in zip(swept, judged, strict=True)),
     }
 

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from walkback.experiments.studies.audited import Audit, TracedRun
-from walkback.experiments.studies.base import Parts, Result, Study, firing, shown
+from walkback.experiments.studies.base import Parts, Result, Study, fired_words, firing, shown, unmeasured
 from walkback.experiments.studies.temporal import fired_at
 from walkback.present.numbers import percent, signed
 from walkback.present.page import Grid
@@ -41,6 +41,7 @@ def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
         "sites": report.alignment.sites if report.alignment else None,
         "deep": report.alignment.deep if report.alignment else None,
         "fired": firing(report),
+        "unmeasured": unmeasured(report),
         "first": {letter: epochs[letter][0] if epochs[letter] else None for letter in "ab"},
     }
 
@@ -58,7 +59,7 @@ def draw(result: Result) -> Parts:
             *(shown(run[name]) for name in ("growth", "last_norm", "last_gradient")),
             " ".join(map(signed, run["sites"])) if run["sites"] else "–",
             shown(run["deep"], signed),
-            f"({run['fired']})" if run["fired"] else "none",
+            fired_words(run["fired"], run["unmeasured"]),
             *("never" if run["first"][letter] is None else str(run["first"][letter]) for letter in "ab"),
         ]
         for run in result["runs"]

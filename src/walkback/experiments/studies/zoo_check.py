@@ -136,14 +136,17 @@ def compare(recipe: Recipe, config: RunConfig, result: Mapping[str, Any] | None)
 
 
 def _figures(result: Mapping[str, Any]) -> dict[str, Any]:
-    report = result["report"]
+    """What is checked of a run; of one that could not be measured, its accuracy alone."""
+    report = result["report"] or {}
+    norms = {name: report.get(name) for name in ("residual_norms", "bp_grad_norms")}
+    measured = Measurements(**norms)  # which reads the words that stand for NaN and infinities
     fired = {letter for entry in result["trace"] for letter in entry.get("fired", ())}
-    alignment = report["alignment"] or {}
+    alignment = report.get("alignment") or {}
     return {
         "accuracy": result["accuracy"],
-        "growth": Measurements(residual_norms=report["residual_norms"]).max_per_block_growth,
-        "gradient": report["bp_grad_norms"][-1],
-        "stream": report["residual_norms"][-1],
+        "growth": measured.max_per_block_growth,
+        "gradient": measured.bp_grad_norms[-1] if measured.bp_grad_norms else None,
+        "stream": measured.residual_norms[-1] if measured.residual_norms else None,
         "deep_cosine": alignment.get("deep"),
         "fires": "".join(letter for letter in "ab" if letter in fired),
     }
