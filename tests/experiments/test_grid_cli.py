@@ -51,6 +51,11 @@ def test_settings_reach_every_run():
     assert grid.seeds == (42, 123, 456)
 
 
+def test_no_epochs_are_none_and_not_the_default():
+    (grid,) = grids_from(None, GIVEN | {"epochs": 0}, [], "mine").values()
+    assert {cell.config.epochs for cell in grid.cells()} == {0}
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 from tiny_runs import InterruptAfter, tiny
 
 from walkback.errors import RecordError, RunError
+from walkback.experiments import trace
 from walkback.experiments.store import RunState, RunStore
 from walkback.experiments.train import train_or_resume
 
@@ -68,6 +70,23 @@ def test_runs_are_found_by_a_prefix_that_is_theirs_alone(tmp_path):
     assert store.find(runs[1].run_id).folder == runs[1].folder  # a whole id is no prefix
     with pytest.raises(RunError, match="Give more digits"):
         store.find(runs[1].run_id[:8])
+
+
+@pytest.mark.parametrize("change", [{"id": "f" * 12}, {"result_version": 99}])
+def test_a_result_of_another_run_or_version_is_refused(tmp_path, change):
+    store = RunStore(tmp_path / "runs")
+    run = train_or_resume(tiny(epochs=0), store)
+    run.result_file.write_text(json.dumps(run.result() | change))
+    with pytest.raises(RecordError, match=r"expected .*, version 1"):
+        store.run(tiny(epochs=0)).result()
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe", b"[" * 100_000])
+def test_a_trace_that_is_no_text_is_told_in_a_sentence(tmp_path, line):
+    path = tmp_path / "trace.jsonl"
+    path.write_bytes(line + b"\n")
+    with pytest.raises(RunError, match="line 1 is not JSON"):
+        trace.read(path)
 
 
 def test_the_folder_is_the_one_given_or_the_environments_or_runs(tmp_path, monkeypatch):

@@ -17,6 +17,8 @@ from walkback.experiments.studies import STUDIES
 from walkback.experiments.studies.audited import load_audit
 from walkback.experiments.studies.temporal import for_good
 from walkback.protocol.drift_share import implied_share, stability_at
+from walkback.protocol.judge import judge
+from walkback.protocol.records import Measurements
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RESMLP, CNN = GOLDEN / "resmlp_d256_audit_3seed.json", GOLDEN / "cnn_audit_3seed.json"
@@ -186,6 +188,14 @@ def test_a_diverged_network_fires_and_stays_out_of_the_extremes(tmp_path):
     assert answer("ablation", path)["policies"]["S0"]["walked_back"] == ["nan"]
 
 
+def test_what_is_incomplete_is_neither_healthy_nor_walked_back(tmp_path):
+    accuracies = Measurements(headline_acc=0.9, frozen_baseline_acc=0.1)
+    reports = [network("bp"), judge(accuracies, method_name="log", seed=42)]
+    found = answer("sensitivity", write_audit(tmp_path, "made", reports))
+    assert found["diagnostics"]["d"]["by_verdict"]["degenerate"] is None
+    assert {point["walked_back"] for point in found["sweeps"]["a"] if point["threshold"] >= 50} == {0}
+
+
 def test_the_same_audit_gives_the_same_answer_but_for_date_and_commit(made):
     for name in STUDIES:
         first, second = answer(name, made), answer(name, made)
@@ -237,6 +247,7 @@ def test_studies_need_no_torch(made, tmp_path):
         ),
         (lambda r: write_run(r, "aaa", [{"epoch": "first"}]), RecordError, "trace that cannot be read"),
         (lambda r: write(r / "audit_made.json", {"audit_version": 1}), RecordError, "is damaged, or no record"),
+        (lambda r: write(r / "audit_made.json", {"audit_version": 99}), RecordError, "is an audit of version 99"),
         (lambda r: (r / "audit_made.json").unlink(), InputError, "there is no audit in"),
     ],
 )

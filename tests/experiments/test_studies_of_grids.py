@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import MappingProxyType
 
 import pytest
@@ -13,6 +14,7 @@ from walkback.errors import InputError
 from walkback.experiments.presets import PRESETS, preset
 from walkback.experiments.studies import STUDIES
 from walkback.experiments.studies.audited import load_audit
+from walkback.protocol.judge import judge
 
 
 def answer(name, path):
@@ -70,6 +72,16 @@ def test_readings_at_several_widths(tmp_path):
     assert [(r["method"], r["size"], r["epochs"]) for r in found["rows"]][2:] == [("dfa", 256, 5), ("dfa", 512, 3)]
     assert [r["fired"] for r in found["rows"]][2:] == [["ab"], ["a"]]
     assert not STUDIES.load("depth").applies(load_audit(tmp_path / "audit_made.json"))
+
+
+def test_what_was_not_measured_at_some_width_does_not_read_the_same(tmp_path):
+    reports = [network("bp d256", 1), network("bp d512", 1)]
+    rows = json.loads(audit_of(tmp_path, reports).read_text())["runs"]
+    bare = reports[1].measurements.model_copy(update={"residual_norms": None, "bp_grad_norms": None})
+    reports[1] = judge(bare, method_name="bp d512", seed=1)
+    found = answer("width", write_audit(tmp_path, "made", reports, rows))
+    assert found["same"] == {"bp": False}
+    assert [set(row["unmeasured"][0]) & set("ab") for row in found["rows"]] == [set(), {"a", "b"}]
 
 
 def test_functional_tests_are_held_against_d(tmp_path):

@@ -144,12 +144,16 @@ def newest(folder: Path) -> Checkpoint | None:
 
     One that is whole and cannot be read, of another version or for want of permission, raises: hours may be in it.
     """
-    for path in stored(folder):
-        try:
-            return load(path)
-        except DamagedCheckpoint as error:
-            warnings.warn(f"{error} The one before it is used, if there is one.", WalkbackWarning, stacklevel=2)
-    return None
+    return next((found for path in stored(folder) if (found := if_whole(path)) is not None), None)
+
+
+def if_whole(path: Path) -> Checkpoint | None:
+    """What a file holds; None where it is damaged, which a warning says."""
+    try:
+        return load(path)
+    except DamagedCheckpoint as error:
+        warnings.warn(f"{error} The one before it is used, if there is one.", WalkbackWarning, stacklevel=3)
+        return None
 
 
 def load(path: str | Path) -> Checkpoint:

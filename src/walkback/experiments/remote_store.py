@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from walkback.errors import DamagedCheckpoint, WalkbackWarning
 from walkback.experiments import lease, trace
 from walkback.experiments.config import RunConfig
 from walkback.experiments.lease import Claim, Lease
@@ -92,12 +90,9 @@ class RemoteRun(StoredRun):
         for key in reversed(self.objects.keys(self._key("checkpoints"))):
             target = self.checkpoints / key.rpartition("/")[2]
             target.write_bytes(self.objects.read(key) or b"")
-            try:
-                checkpoint.load(target)
+            if checkpoint.if_whole(target) is not None:
                 return
-            except DamagedCheckpoint as error:
-                warnings.warn(f"{error} The one before it is used, if there is one.", WalkbackWarning, stacklevel=2)
-                target.unlink()
+            target.unlink()
 
     def start_anew(self) -> None:
         """Here and in the store."""
