@@ -13,8 +13,9 @@ from zoo_networks import assert_same, backprop_gradients, batch, gradients, smal
 
 from walkback.registry import ARCHITECTURES
 from walkback.zoo import MethodOptions
+from walkback.zoo.methods.credit_forms import per_sample_unit
 from walkback.zoo.methods.error_chain import chained_credits
-from walkback.zoo.methods.local_step import follow, local_pass, output_error, per_sample_unit
+from walkback.zoo.methods.local_step import follow, local_pass, output_error
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

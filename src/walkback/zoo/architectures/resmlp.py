@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError
 from walkback.zoo.architectures.normed_linear import normed_linear
-from walkback.zoo.contract import Block, BlockModel, DataSpec
+from walkback.zoo.contract import Block, BlockModel, DataSpec, LinearBlock
 from walkback.zoo.options import require_at_least
 
 WRITE_STD = 0.01
@@ -23,8 +23,8 @@ def linear_into_stream(features_in: int, features_out: int) -> nn.Linear:
     return linear
 
 
-class PreNormBlock(Block):
-    """h + f(h) with f(h) = Linear2(GELU(Linear1(LayerNorm(h))))."""
+class FeedForwardBlock(Block):
+    """The layers of a block; where the norm stands is up to the subclass."""
 
     def __init__(self, width: int, expansion: int) -> None:
         super().__init__()
@@ -33,12 +33,21 @@ class PreNormBlock(Block):
         self.activation = nn.GELU()
         self.linear2 = linear_into_stream(expansion * width, width)
 
-    def branch(self, hidden: Tensor) -> Tensor:
-        """f(h), (B, d) → (B, d)."""
-        return self.linear2(self.activation(normed_linear(self.norm, self.linear1, hidden)))  # type: ignore[no-any-return]
+
+class PreNormBlock(FeedForwardBlock, LinearBlock):
+    """h + f(h) with f(h) = Linear2(GELU(Linear1(LayerNorm(h))))."""
+
+    @property
+    def last(self) -> nn.Linear:
+        """Linear2."""
+        return self.linear2
+
+    def features(self, hidden: Tensor) -> Tensor:
+        """GELU(Linear1(LayerNorm(h)))."""
+        return self.activation(normed_linear(self.norm, self.linear1, hidden))  # type: ignore[no-any-return]
 
 
-class PostNormBlock(PreNormBlock):
+class PostNormBlock(FeedForwardBlock):
     """LayerNorm(h + f(h)) with f(h) = Linear2(GELU(Linear1(h)))."""
 
     def branch(self, hidden: Tensor) -> Tensor:
@@ -50,7 +59,7 @@ class PostNormBlock(PreNormBlock):
         return self.norm(hidden + branch)  # type: ignore[no-any-return]
 
 
-BLOCKS: dict[str, type[PreNormBlock]] = {"pre": PreNormBlock, "post": PostNormBlock}
+BLOCKS: dict[str, type[FeedForwardBlock]] = {"pre": PreNormBlock, "post": PostNormBlock}
 
 
 def resmlp(

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from walkback.zoo.contract import MethodOptions
-from walkback.zoo.methods.local_step import CreditSite, LocalMethod, LocalOptions, sample_norms, zero_as_one
+from walkback.zoo.methods.credit_forms import sample_norms, zero_as_one
+from walkback.zoo.methods.local_step import CreditSite, LocalMethod, LocalOptions
 from walkback.zoo.methods.site_vectors import as_site, vector_size
 from walkback.zoo.modes import seeded_by
 from walkback.zoo.options import require_at_least

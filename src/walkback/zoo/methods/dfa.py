@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from walkback.protocol.credit import Trace
+from walkback.zoo.methods.credit_forms import FactoredCredit
 from walkback.zoo.methods.local_step import LocalMethod
-from walkback.zoo.methods.site_vectors import as_site, vector_size
+from walkback.zoo.methods.site_vectors import vector_size
 
 
 class DFA(LocalMethod):
@@ -21,7 +22,6 @@ class DFA(LocalMethod):
     """
 
     independent_feedback: ClassVar[bool] = True
-    linear_in_error: ClassVar[bool] = True
 
     def draw(self, generator: torch.Generator | None) -> None:
         """One matrix for each site."""
@@ -39,7 +39,7 @@ class DFA(LocalMethod):
         matrix: Tensor = getattr(self, f"feedback_{site}")  # `get_buffer` takes the name apart at every step
         return matrix
 
-    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], None]:
+    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[FactoredCredit], None]:
         """e B_l in the shape of each site."""
         shapes, error = self.model.site_shapes, trace.error.to(trace.logits.dtype)
-        return [as_site(error @ self.feedback(site), shapes[site]) for site in sites], None
+        return [FactoredCredit(error, self.feedback(site), shapes[site]) for site in sites], None

@@ -67,7 +67,7 @@ class EP(Method):
             for block, read in zip(self.model.blocks, nudged[:-1], strict=True):
                 branches.append(block.branch(read))
                 writes.append(block.join(read, branches[-1]))
-        local = LocalPass(free.trace, writes, branches, free.logits)
+        local = LocalPass(free.trace, writes, branches, free.logits, [None] * len(writes))
         follow(self.model, local, dict(enumerate(self._residuals(writes, nudged))), self.options)
         return local.result
 

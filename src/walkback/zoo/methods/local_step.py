@@ -8,19 +8,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from walkback.protocol.credit import Trace
-from walkback.zoo.contract import BlockModel, Method, MethodOptions, StepResult
+from walkback.zoo.contract import Block, BlockModel, LinearBlock, Method, MethodOptions, StepResult
+from walkback.zoo.methods.credit_forms import Credit, per_sample_unit, whole
 from walkback.zoo.methods.penalty import branch_penalty
 
 CreditSite = Literal["written", "read"]
+
+
+class LinearEnd(NamedTuple):
+    """The last layer of a module, and what it read in this pass."""
+
+    layer: nn.Linear
+    reads: Tensor
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,8 @@ class LocalPass:
     """f_1(h_0), …, f_L(h_{L−1})."""
     logits: Tensor
     """head(h_L): it depends on the parameters of the head alone."""
-
-    @cached_property
-    def mean_error(self) -> Tensor:
-        """∂/∂logits of the batch's mean loss: e over the number of samples."""
-        return self.trace.error / len(self.trace.error)
+    ends: Sequence[LinearEnd | None]
+    """The Linear that the stem and each block end in; None for one that does not."""
 
     @cached_property
     def learning(self) -> list[int]:
@@ -56,6 +61,14 @@ class LocalPass:
         at_its_read = credit_site == "read" and index > 0 and self.writes[index - 1].shape == self.writes[index].shape
         return index - 1 if at_its_read else index
 
+    def pulled(self, index: int, credit: Credit) -> tuple[Tensor, Tensor]:
+        """A root and the gradient there, by which a module follows ⟨its write, credit⟩."""
+        end = self.ends[index]
+        if end is None or isinstance(credit, Tensor):
+            return self.writes[index], whole(credit)
+        root = credit.on_output_of(end.layer, end.reads)
+        return root, torch.ones_like(root)
+
     @property
     def result(self) -> StepResult:
         """What the training loop is told."""
@@ -69,59 +82,60 @@ def output_error(logits: Tensor, targets: Tensor) -> Tensor:
 
 def local_pass(model: BlockModel, inputs: Tensor, targets: Tensor, *, track_reads: bool = False) -> LocalPass:
     """Run the model once; with `track_reads` a gradient can be taken with respect to `trace.hiddens`."""
-    writes = [model.stem(inputs)]
-    reads = [writes[0].detach().requires_grad_(track_reads)]
-    branches = []
+    end, write = run_stem(model.stem, inputs)
+    ends, writes, branches = [end], [write], []
+    reads = [write.detach().requires_grad_(track_reads)]
     for block in model.blocks:
-        branches.append(block.branch(reads[-1]))
-        writes.append(block.join(reads[-1], branches[-1]))
+        end, branch = run_branch(block, reads[-1])
+        ends.append(end)
+        branches.append(branch)
+        writes.append(block.join(reads[-1], branch))
         reads.append(writes[-1].detach().requires_grad_(track_reads))
     logits = model.head(reads[-1])
     trace = Trace(inputs, reads, logits.detach(), targets, output_error(logits, targets))
-    return LocalPass(trace, writes, branches, logits)
+    return LocalPass(trace, writes, branches, logits, ends)
 
 
-def sample_norms(credit: Tensor) -> Tensor:
-    """‖a‖ of each sample, over all its other axes, (B, …) → (B, 1)."""
-    flat = credit.flatten(1)
-    # By the largest entry first: in fp32 the square of an entry below 1e-19 is lost, and the norm with it.
-    largest = flat.abs().amax(dim=1, keepdim=True)
-    relative: Tensor = torch.linalg.vector_norm(flat / zero_as_one(largest), dim=1, keepdim=True)
-    return largest * relative
+def run_stem(stem: nn.Module, inputs: Tensor) -> tuple[LinearEnd | None, Tensor]:
+    """stem(x), and the Linear that it ends in, if it is layers in a row of which the last is one."""
+    layers = list(stem) if type(stem) is nn.Sequential else []
+    if not layers or type(layers[-1]) is not nn.Linear:  # a subclass may compute something else
+        return None, stem(inputs)
+    for layer in layers[:-1]:
+        inputs = layer(inputs)
+    return LinearEnd(layers[-1], inputs), layers[-1](inputs)
 
 
-def zero_as_one(size: Tensor) -> Tensor:
-    """The sizes to divide by, so that what is zero stays zero."""
-    return torch.where(size == 0, 1, size)
-
-
-def per_sample_unit(credit: Tensor) -> Tensor:
-    """a/‖a‖ for each sample; a credit of zero stays zero."""
-    return (credit.flatten(1) / zero_as_one(sample_norms(credit))).view(credit.shape)
+def run_branch(block: Block, hidden: Tensor) -> tuple[LinearEnd | None, Tensor]:
+    """f(h), and the Linear that it ends in, if the block says that there is one."""
+    if isinstance(block, LinearBlock):
+        features = block.features(hidden)
+        return LinearEnd(block.last, features), block.last(features)
+    return None, block.branch(hidden)
 
 
 def follow(
     model: BlockModel,
     local: LocalPass,
-    credits: Mapping[int, Tensor],
+    credits: Mapping[int, Credit],
     options: MethodOptions,
     *,
     credit_site: CreditSite = "written",
     objective: Tensor | None = None,
-    averaged: bool = False,
 ) -> None:
     """Add to `.grad`, averaged over the batch: stem and blocks by their credit, the head by e.
 
     `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model.
-    `averaged` credits are divided by the number of samples already.
     """
-    roots, pulls = [local.logits], [local.mean_error]
+    samples = len(local.logits)
+    roots, pulls = [local.logits], [local.trace.error / samples]
     for index in local.learning:
         credit = credits[local.site_of_credit(index, credit_site)]
         if options.credit_norm == "per_sample":
             credit = per_sample_unit(credit)
-        roots.append(local.writes[index])
-        pulls.append(credit if averaged else credit / len(credit))
+        root, pull = local.pulled(index, credit / samples)
+        roots.append(root)
+        pulls.append(pull)
     for extra in (branch_penalty(model.blocks, local.branches, options.penalty), objective):
         if extra is not None:
             roots.append(extra)
@@ -143,26 +157,21 @@ class LocalMethod(Method):
 
     options_type: ClassVar[type[MethodOptions]] = LocalOptions
     options: LocalOptions
-    linear_in_error: ClassVar[bool] = False
-    """Whether half the error gives half the credit, so that the error may be averaged in place of every credit."""
 
     @abstractmethod
-    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor | None]:
+    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Credit], Tensor | None]:
         """The credit of each of these sites, and the method's own training objective, if it has one."""
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
         """a_0 … a_L."""
-        return self.credits_at(trace, range(len(trace.hiddens)))[0]
+        return [whole(credit) for credit in self.credits_at(trace, range(len(trace.hiddens)))[0]]
 
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass, one backward pass, one graph per module."""
         local = local_pass(self.model, inputs, targets)
-        sites, trace = local.sites_in_use, local.trace
-        averaged = self.linear_in_error and self.options.credit_norm == "none"
-        if averaged:
-            trace = replace(trace, error=local.mean_error)
-        credits, objective = self.credits_at(trace, sites)
+        sites = local.sites_in_use
+        credits, objective = self.credits_at(local.trace, sites)
         by_site = dict(zip(sites, credits, strict=True))
         site = self.options.credit_site
-        follow(self.model, local, by_site, self.options, credit_site=site, objective=objective, averaged=averaged)
+        follow(self.model, local, by_site, self.options, credit_site=site, objective=objective)
         return local.result
