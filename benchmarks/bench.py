@@ -60,17 +60,19 @@ def of_diagnose(found: dict[str, Any]) -> list[Row]:
 
 
 def of_monitor(found: dict[str, Any]) -> list[Row]:
-    def figure(row: dict[str, Any]) -> float:
-        # A budget is spent in few rounds, which a median does not show.
-        return float(row["ratio_of_totals"] if "share_by_its_own_clock" in row else row["ratio"])
+    def row(name: str, r: dict[str, Any]) -> Row:
+        if "share_by_its_own_clock" in r:  # a budget is spent in few rounds, which a median does not show
+            return Row(
+                f"training step, {name}, all rounds together", "plain training", r["ratio_of_totals"], r["limit"]
+            )
+        return Row(f"training step, {name}", "plain training", r["ratio"], r.get("limit"), spread(r))
 
-    rows = found["ratios"].items()
-    return [Row(f"training step, {name}", "plain training", figure(r), r.get("limit"), spread(r)) for name, r in rows]
+    return [row(name, r) for name, r in found["ratios"].items()]
 
 
 def of_train(found: dict[str, Any]) -> list[Row]:
     rows = [Row(f"step of {r['name']}", r["against"], r["ratio"], r.get("target"), spread(r)) for r in found["rows"]]
-    return rows + [Row(f"counted floor of {name}", "", floor) for name, floor in found["floors"].items()]
+    return rows + [Row(f"counted {name}", "", count) for name, count in found["counted"].items()]
 
 
 def of_large(found: dict[str, Any]) -> list[Row]:
@@ -174,8 +176,6 @@ WHY = {
     "straight lines the one that starts lower has the larger exponent; what a larger network takes more is the row "
     "below it",
     "grid of": "it holds the start of a second Python with torch; what scheduling itself costs is the row below",
-    "step of dfa": "the products that it saves in the blocks of this size are about as dear as the calls that it adds: "
-    "credits for every site, and the gradients of LayerNorm's gain and bias without the one at its output",
 }
 """What was found out about limits that are missed, by how the row begins."""
 
