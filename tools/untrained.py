@@ -1,7 +1,8 @@
 """How often does the protocol fire on a network that nobody has trained? python tools/untrained.py [NETWORKS]
 
 Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, as runs of the seeds 0, 1, … begin, and
-those of the audit's three seeds. The counts are of the former; C11 is about the latter. Written to
+those of the audit's three seeds. The counts are of the former; C11 is about the latter. Each is measured once more with
+its readout scaled down until it prefers no class, to see whether its preferences are what (c) sees. Written to
 results/untrained_resmlp_d256.json.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import json
 import statistics
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,7 +26,22 @@ from walkback.experiments.studies.base import firing
 from walkback.protocol.schema import write_whole
 
 AUDITED = (42, 123, 456)
+QUIET = 0.01
+"""What the readout is scaled by: the softmax is then close to uniform, and a cosine does not see the scale itself."""
 TARGET = Path(__file__).parents[1] / "results" / "untrained_resmlp_d256.json"
+
+
+def counts(rows: list[dict[str, Any]], suffix: str = "") -> dict[str, Any]:
+    """How often each diagnostic fires, and where (c) lies."""
+    fired, stabilities = f"fired{suffix}", [row[f"stability{suffix}"] for row in rows]
+    return {
+        fired: {letter: sum(letter in row[fired] for row in rows) for letter in "abc"},
+        f"stability{suffix}": {
+            "low": min(stabilities),
+            "median": statistics.median(stabilities),
+            "high": max(stabilities),
+        },
+    }
 
 
 def main() -> None:
@@ -40,7 +57,11 @@ def main() -> None:
     batches = held_out(dataset)
     rows = []
     for seed in dict.fromkeys((*range(networks), *AUDITED)):
-        report = walkback.diagnose(initial_model(config, dataset.spec, derived_seed(seed, "weights")), batches)
+        model = initial_model(config, dataset.spec, derived_seed(seed, "weights"))
+        report = walkback.diagnose(model, batches)
+        readout = list(model.head.children())[-1]
+        readout.load_state_dict({name: QUIET * value for name, value in readout.state_dict().items()})
+        quiet = walkback.diagnose(model, batches)
         rows.append(
             {
                 "seed": seed,
@@ -49,21 +70,23 @@ def main() -> None:
                 "bp_grad_norms": report.bp_grad_norms,
                 "stability": report.cross_batch_stability,
                 "drift_share": (report.drift_shares or ())[report.stability_layer or 0],
+                "fired_with_quiet_head": firing(quiet),
+                "stability_with_quiet_head": quiet.cross_batch_stability,
             }
         )
     counted = rows[:networks]
-    stabilities = [row["stability"] for row in counted]
     content = {
         "command": "python tools/untrained.py",
         "networks": networks,
-        "fired": {letter: sum(letter in row["fired"] for row in counted) for letter in "abc"},
-        "stability": {"low": min(stabilities), "median": statistics.median(stabilities), "high": max(stabilities)},
+        **counts(counted),
+        **counts(counted, "_with_quiet_head"),
         "rows": rows,
         **stamp(),
     }
     write_whole(TARGET, json.dumps(content, indent=1) + "\n")
-    print({name: content[name] for name in ("networks", "fired", "stability")})
-    print([(row["seed"], row["fired"], row["stability"]) for row in rows if row["seed"] in AUDITED])
+    print({name: value for name, value in content.items() if name.startswith(("networks", "fired", "stability"))})
+    shown = ("seed", "fired", "stability", "stability_with_quiet_head")
+    print([tuple(row[name] for name in shown) for row in rows if row["seed"] in AUDITED])
     print(f"written to {TARGET}")
 
 
