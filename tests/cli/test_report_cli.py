@@ -60,6 +60,21 @@ def test_a_frozen_baseline_is_joined_to_its_run_and_has_no_row_of_its_own(tmp_pa
     assert f",{accuracy}," in line
 
 
+def test_a_page_names_the_commits_of_a_run_and_of_its_baseline(tmp_path):
+    commits = {}
+    for name in (BP, FROZEN):
+        result = json.loads(run_named(name).read_text())
+        commits[name] = f"commit-of-{name}"
+        (tmp_path / f"{result['id']}.json").write_text(json.dumps(result | {"commit": commits[name]}))
+    bp = tmp_path / run_named(BP).name
+    run(bp, "--html", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert all(commit in page for commit in commits.values())
+    (tmp_path / run_named(FROZEN).name).unlink()
+    run(bp, "--html", tmp_path / "r.html")
+    assert "frozen baseline</dt>" not in (tmp_path / "r.html").read_text()
+
+
 def test_without_a_form_it_is_printed():
     assert "verdict:" in run(RUN).output
     assert "unanimous" in run(AUDIT).output

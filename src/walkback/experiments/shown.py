@@ -160,7 +160,7 @@ def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, 
         label = _words(result["name"], result["config"]["seed"])
         frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
         moments = _moments(result["trace"], frozen)
-        about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result))]
+        about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result, baseline))]
         ids = _word(result["id"]), _word(result["baseline"]["id"]) if result["baseline"] else ""
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
     named = report.model_copy(update={"method_name": label})
@@ -196,10 +196,11 @@ def _configuration(config: Mapping[str, Any]) -> Facts:
     return [(name, str(value)) for name, value in rows.items()]
 
 
-def _made_by(result: Mapping[str, Any]) -> Facts:
+def _made_by(result: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Facts:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     rows = [("command", result["command"]), ("run", result["id"]), ("versions", versions)]
-    return [*rows, ("commit", str(result["commit"])), ("date", str(result["date"]))]
+    rows += [("commit", str(result["commit"])), ("date", str(result["date"]))]
+    return rows if baseline is None else [*rows, ("commit of its frozen baseline", str(baseline["commit"]))]
 
 
 def _words(name: str, seed: int) -> str:
