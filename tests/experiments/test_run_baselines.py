@@ -69,7 +69,9 @@ def test_a_run_under_way_is_compared_with_its_baseline_at_the_same_epoch(store):
 def test_a_baseline_says_that_it_is_one(store):
     config = tiny("dfa", freezing="blocks")
     train_or_resume(config, store)
-    assert "it is a baseline" in finished_report(store, config).notes
+    notes = finished_report(store, config).notes
+    assert "it is a baseline" in notes
+    assert "Γ at those sites says nothing of training" in notes
 
 
 def test_a_run_without_blocks_has_no_report_to_join(store):

@@ -103,5 +103,8 @@ def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None) -> dict[str
 def baseline_note(described: Mapping[str, Any]) -> str:
     """What to do for (d)."""
     if described["baseline"] is None:
-        return "Its blocks are frozen or left out: it is a baseline, and has none of its own."
+        return (
+            "Its blocks are frozen or left out: it is a baseline, and has none of its own. Nothing followed its credit "
+            "behind h_0, and a bridge did not learn to predict it there, so Γ at those sites says nothing of training."
+        )
     return f"For (d), train the matched frozen baseline: {described['baseline']['command']}"
