@@ -113,6 +113,8 @@ def test_patches_are_a_quarter_of_the_side_unless_said():
         ("vit_mini", CIFAR, {"heads": 3}, "not a multiple of heads 3"),
         ("resmlp", CIFAR, {"norm_position": "mid"}, "norm_position is 'mid'"),
         ("resmlp", CIFAR, {"depth": 0}, "depth is 0; expected 1 or more"),
+        ("resmlp", CIFAR, {"depth": 10**9}, "depth is 1000000000; expected 10,000 or less"),
+        ("vit_mini", CIFAR, {"depth": 10_001}, "depth is 10001; expected 10,000 or less"),
         ("resmlp", CIFAR, {"widht": 3}, "Did you mean 'width'"),
     ],
 )

@@ -77,6 +77,10 @@ class LinearBlock(Block):
         return hidden + branch
 
 
+MOST_BLOCKS = 10_000
+"""Blocks are made one by one: a number beyond all networks would fill the memory before anything could be said."""
+
+
 class BlockList(nn.ModuleList):
     """The blocks in order; a plain ModuleList that says what it holds."""
 

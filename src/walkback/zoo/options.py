@@ -58,6 +58,13 @@ def require_at_least(owner: str, least: float, **values: float) -> None:
             raise InputError(f"{owner}: {name} is {value!r}; expected {least} or more.")
 
 
+def require_at_most(owner: str, most: float, **values: float) -> None:
+    """Raise `InputError` for a value above the most that can be meant."""
+    for name, value in values.items():
+        if not value <= most:
+            raise InputError(f"{owner}: {name} is {value!r}; expected {most:,} or less.")
+
+
 def require_positive(owner: str, **values: float) -> None:
     """Raise `InputError` for a value that is not above zero."""
     for name, value in values.items():

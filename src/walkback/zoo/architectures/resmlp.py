@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError
 from walkback.zoo.architectures.normed_linear import normed_linear
-from walkback.zoo.contract import Block, BlockModel, DataSpec, LinearBlock
-from walkback.zoo.options import require_at_least
+from walkback.zoo.contract import MOST_BLOCKS, Block, BlockModel, DataSpec, LinearBlock
+from walkback.zoo.options import require_at_least, require_at_most
 
 WRITE_STD = 0.01
 """Standard deviation of the layers that write into the residual stream, so that it starts out flat."""
@@ -77,6 +77,7 @@ def resmlp(
     layer starts at N(0, 0.01²) with bias 0.
     """
     require_at_least("architecture resmlp", 1, width=width, depth=depth, expansion=expansion)
+    require_at_most("architecture resmlp", MOST_BLOCKS, depth=depth)
     if norm_position not in BLOCKS:
         raise InputError(f"architecture resmlp: norm_position is {norm_position!r}; expected 'pre' or 'post'.")
     stem = nn.Sequential(nn.Flatten(), nn.Linear(data.features, width))

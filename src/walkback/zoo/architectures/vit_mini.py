@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from walkback.errors import InputError
 from walkback.zoo.architectures.images import AsImage, square_image
 from walkback.zoo.architectures.resmlp import linear_into_stream
-from walkback.zoo.contract import Block, BlockModel, DataSpec
-from walkback.zoo.options import require_at_least
+from walkback.zoo.contract import MOST_BLOCKS, Block, BlockModel, DataSpec
+from walkback.zoo.options import require_at_least, require_at_most
 
 PATCHES_PER_SIDE = 4
 TOKEN_STD = 0.02
@@ -100,6 +100,7 @@ def vit_mini(
     """
     channels, side = square_image("vit_mini", data)
     require_at_least("architecture vit_mini", 1, width=width, depth=depth, heads=heads, expansion=expansion)
+    require_at_most("architecture vit_mini", MOST_BLOCKS, depth=depth)
     if width % heads:
         raise InputError(f"architecture vit_mini: width {width} is not a multiple of heads {heads}; make it one.")
     if patch is not None and (not isinstance(patch, int) or isinstance(patch, bool)):
