@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -240,6 +241,48 @@ def test_what_does_not_fit_its_own_config_is_refused_and_left(interrupted, chang
     with pytest.raises(RunError, match="does not fit its own config"):
         train_or_resume(config, store)
     assert path.read_bytes() == before
+
+
+MOMENT = "/exp_avg"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda _: torch.zeros(1), r"exp_avg is torch.float32, \(1,\); expected torch.float32"),
+        (lambda value: value.long(), "exp_avg is torch.int64"),
+        (lambda value: value.double(), "exp_avg is torch.float64"),
+        (lambda _: None, "adamw does not keep exp_avg_sq, step of a parameter"),
+    ],
+    ids=["too short", "whole numbers", "too wide", "missing"],
+)
+def test_moments_that_a_fused_optimizer_would_read_beyond_are_refused(interrupted, change, said):
+    config, store = interrupted
+    path = newest_file(config, store)
+    header, tensors = contents(path)
+    changed = {key: change(value) if key.endswith(MOMENT) else value for key, value in tensors.items()}
+    signed_anew(path, header, {key: value for key, value in changed.items() if value is not None})
+    with pytest.raises(RunError, match=f"does not fit its own config.*{said}"):
+        train_or_resume(config, store)
+
+
+@pytest.mark.parametrize("change", ["a moment of another optimizer", "no moments", "a number below zero"])
+def test_a_forged_optimizer_or_random_state_is_refused(interrupted, change):
+    config, store = interrupted
+    path = newest_file(config, store)
+    header, tensors = contents(path)
+    if change == "no moments":
+        tensors = {key: value for key, value in tensors.items() if not key.startswith("optimizer/")}
+    elif change == "a number below zero":
+        words = json.loads(header["random"])
+        words["numpy"][1][0] = -1
+        header["random"] = json.dumps(words)
+    else:
+        name = next(key for key in tensors if key.endswith(MOMENT))
+        tensors[name.replace(MOMENT, "/momentum_buffer")] = tensors[name].clone()
+    signed_anew(path, header, tensors)
+    with pytest.raises(RunError, match="does not fit its own config"):
+        train_or_resume(config, store)
 
 
 @pytest.mark.parametrize(("field", "value"), [("epoch", "5"), ("random", "[]"), ("config", "{}"), ("commits", '["x"]')])

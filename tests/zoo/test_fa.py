@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
-from zoo_networks import assert_same, backprop_gradients, batch, gradients, small, trace_of, true_gradients
+from zoo_networks import (
+    assert_same,
+    backprop_gradients,
+    batch,
+    feedback_from_weights,
+    gradients,
+    small,
+    trace_of,
+    true_gradients,
+)
 
 from walkback.errors import InputError
 from walkback.registry import ARCHITECTURES
 from walkback.zoo import BlockModel, DataSpec, build_method
 from walkback.zoo.architectures.small_cnn import SkiplessBlock
-
-
-def feedback_from_weights(method, model):
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear | nn.Conv2d):
-            method.feedback(name).copy_(module.weight.detach())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -65,6 +70,16 @@ def test_the_model_keeps_its_true_gradient(architecture):
     with pytest.raises((RuntimeError, IndexError)):
         method.accumulate(inputs, targets + 100)
     assert_same(backprop_gradients(model, inputs, targets), expected)
+
+
+def test_a_block_that_reads_a_frozen_stem_learns_by_its_feedback_all_the_same():
+    model, (inputs, targets) = small("resmlp"), batch()
+    twin = copy.deepcopy(model)
+    twin.stem.requires_grad_(False)
+    for network in (model, twin):
+        build_method("fa", network, torch.Generator().manual_seed(4)).accumulate(inputs, targets)
+    expected = {name: grad for name, grad in gradients(model).items() if not name.startswith("stem")}
+    assert_same(gradients(twin), expected)
 
 
 def test_feedback_has_the_variance_of_initial_weights():

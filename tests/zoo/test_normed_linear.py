@@ -31,3 +31,11 @@ def test_a_detached_state_needs_no_gradient_at_the_norms_output():
         names.append(type(node).__name__)
         graph += [parent for parent, _ in node.next_functions if parent is not None]
     assert not any("LayerNorm" in name for name in names)
+
+
+@pytest.mark.parametrize("hooked", [0, 1], ids=["norm", "linear"])
+def test_a_layer_with_a_hook_is_called_as_it_is(hooked):
+    norm, linear = nn.LayerNorm(6), nn.Linear(6, 4)
+    (norm, linear)[hooked].register_forward_hook(lambda _module, _inputs, output: 2 * output)
+    hidden = torch.randn(5, 6)
+    torch.testing.assert_close(normed_linear(norm, linear, hidden), linear(norm(hidden)))

@@ -7,7 +7,16 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from zoo_networks import assert_same, backprop_gradients, batch, gradients, sites_of, small, true_gradients
+from zoo_networks import (
+    assert_same,
+    backprop_gradients,
+    batch,
+    feedback_from_weights,
+    gradients,
+    sites_of,
+    small,
+    true_gradients,
+)
 
 from walkback.errors import InputError
 from walkback.registry import ARCHITECTURES, METHODS
@@ -54,6 +63,17 @@ def test_for_backprop_the_penalty_is_a_term_of_the_loss(architecture):
     loss.backward()
     assert_same(gradients(model), gradients(twin))
     torch.testing.assert_close(result.loss, F.cross_entropy(logits, targets))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_feedback_alignment_sends_the_penalty_back_by_its_own_road(architecture):
+    model, (inputs, targets) = small(architecture).eval(), batch()
+    twin = copy.deepcopy(model)
+    method = build_method("fa", model, penalty=LAMBDA)
+    feedback_from_weights(method, model)
+    method.accumulate(inputs, targets)
+    build_method("bp", twin, penalty=LAMBDA).accumulate(inputs, targets)
+    assert_same(gradients(model), gradients(twin))
 
 
 def test_a_negative_penalty_is_refused():

@@ -82,3 +82,10 @@ def assert_same(got: dict[str, Tensor], expected: dict[str, Tensor], tolerance: 
         # A bias in front of a BatchNorm has no gradient: both sides hold nothing but rounding.
         if value.abs().max() > 1e-12:
             assert difference <= tolerance * value.abs().max(), name
+
+
+def feedback_from_weights(method: Any, model: BlockModel) -> None:
+    """FA's feedback made equal to the weights, so that it is backpropagation."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            method.feedback(name).copy_(module.weight.detach())

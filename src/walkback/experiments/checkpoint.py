@@ -55,17 +55,24 @@ class Checkpoint:
         try:
             self._restore_optimizer(run)
             random_state.restore(self.part("random"), self.random_words)
-        except (LookupError, TypeError, ValueError, RuntimeError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
             raise self._misfit(error) from None
 
     def _restore_optimizer(self, run: Assembly) -> None:
-        for key, value in self.part("optimizer").items():
+        held = self.part("optimizer")
+        if self.epoch and not held:
+            raise ValueError("it has no optimizer state, though it was trained")
+        for key, value in held.items():
             name, _, entry = key.partition("/")
             parameter = run.trained[name]
+            _require_moment(parameter, entry, value)
             # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that. And in the
             # parameter's layout, which a fused optimizer takes for granted.
             like = parameter if value.shape == parameter.shape else value
             run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
+        for state in run.optimizer.state.values():
+            if state.keys() != MOMENTS[self.config.optimizer]:
+                raise ValueError(f"{self.config.optimizer} does not keep {', '.join(sorted(state))} of a parameter")
 
     def restore_networks(self, run: Assembly) -> None:
         """The model and the method alone, for measuring."""
@@ -83,6 +90,22 @@ class Checkpoint:
             f"{self.path} does not fit its own config ({type(error).__name__}: {error}). It was written by another "
             "version, or changed by hand; move it away to train anew."
         )
+
+
+STEPS = "step"
+MOMENTS = {
+    "adamw": {STEPS, "exp_avg", "exp_avg_sq"},
+    "adam": {STEPS, "exp_avg", "exp_avg_sq"},
+    "sgd": {"momentum_buffer"},
+}
+"""What each optimizer keeps of a parameter: tensors of its shape, and a number of steps."""
+
+
+def _require_moment(parameter: Tensor, entry: str, value: Tensor) -> None:
+    """Raise for what a fused optimizer would take at its word, and read or write beyond its end."""
+    expected = (torch.float32, ()) if entry == STEPS else (parameter.dtype, tuple(parameter.shape))
+    if (value.dtype, tuple(value.shape)) != expected:
+        raise ValueError(f"{entry} is {value.dtype}, {tuple(value.shape)}; expected {expected[0]}, {expected[1]}")
 
 
 def file_of(folder: Path, epoch: int) -> Path:

@@ -28,7 +28,7 @@ from pydantic import ConfigDict, Field
 
 from walkback.errors import InputError
 from walkback.experiments.options import SECTIONS, changed_options, complete_options
-from walkback.protocol.schema import Record
+from walkback.protocol.schema import Record, shortened
 from walkback.registry import did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -160,7 +160,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}. Give the path of a TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    # A ValueError is also what is not TOML, not UTF-8, or a number with more digits than Python reads.
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from None
 
 
@@ -168,8 +169,11 @@ def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     """The settings with changes on top; the tables of options are merged, not replaced."""
     result = dict(settings)
     for name, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
-        result[name] = {**result[name], **value} if both else value
+        if isinstance(value, Mapping) and name in result:
+            if not isinstance(result[name], Mapping):
+                raise InputError(f"{name} is {shortened(result[name])}; expected a table of options.")
+            value = {**result[name], **value}
+        result[name] = value
     return result
 
 

@@ -53,10 +53,17 @@ class Block(nn.Module, ABC):
 
 
 class LinearBlock(Block):
-    """A residual block whose last layer is a Linear: f(h) = last(features(h)), and `join` adds it to h.
+    """A residual block whose last layer is a Linear: h + last(features(h)).
 
-    Saying so changes no result; it makes the step of a method whose credit has a low rank cheaper.
+    It computes what any block of these layers does; a method whose credit has a low rank makes its step cheaper by
+    knowing the last layer. So that what it knows is true, neither `branch` nor `join` may be anything else.
     """
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for name in ("branch", "join"):
+            if getattr(cls, name) is not getattr(LinearBlock, name):
+                raise TypeError(f"{cls.__name__} has a {name} of its own; make it a Block, not a LinearBlock.")
 
     @property
     @abstractmethod
@@ -67,6 +74,7 @@ class LinearBlock(Block):
     def features(self, hidden: Tensor) -> Tensor:
         """What the last layer reads."""
 
+    @final
     def branch(self, hidden: Tensor) -> Tensor:
         """f(h)."""
         return self.last(self.features(hidden))  # type: ignore[no-any-return]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import has_torch_function
+
+from walkback.zoo.plain_module import is_plain
 
 
 def normed_linear(norm: nn.LayerNorm, linear: nn.Linear, hidden: Tensor) -> Tensor:
@@ -12,9 +15,12 @@ def normed_linear(norm: nn.LayerNorm, linear: nn.Linear, hidden: Tensor) -> Tens
 
     Computed as on the left where h carries gradient. Where it does not, as it reads a detached state, the gain
     γ and the bias β are folded into the weight: their gradients follow from that of the folded weight, and no
-    gradient at the norm's output, a matrix product of the size of the forward one, has to be computed.
+    gradient at the norm's output, a matrix product of the size of the forward one, has to be computed. Not so where
+    a method has replaced the functions (FA's error goes back through another weight), or where a layer has hooks.
     """
-    if hidden.requires_grad or not torch.is_grad_enabled():
+    needs_input_gradient = hidden.requires_grad or has_torch_function((hidden,))
+    plain = is_plain(norm, nn.LayerNorm) and is_plain(linear, nn.Linear)
+    if needs_input_gradient or not plain or not torch.is_grad_enabled():
         return linear(norm(hidden))  # type: ignore[no-any-return]
     normalised = F.layer_norm(hidden, norm.normalized_shape, eps=norm.eps)
     return F.linear(normalised, linear.weight * norm.weight, torch.addmv(linear.bias, linear.weight, norm.bias))

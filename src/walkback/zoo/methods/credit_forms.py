@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from walkback.zoo.methods.site_vectors import as_site
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FactoredCredit:
     """a = e B in the shape of a site, kept as its factors, the error (B, c) and the feedback (c, d).
 
@@ -31,6 +31,10 @@ class FactoredCredit:
     def whole(self) -> Tensor:
         """a itself, (B, …)."""
         return as_site(self.error @ self.feedback, self.site_shape)
+
+    def fits(self, layer: nn.Linear) -> bool:
+        """Whether what the layer writes is the vector that the credit is of, or tokens of it; not so for a map."""
+        return len(self.site_shape) <= 2 and self.feedback.shape[1] == layer.out_features
 
     def on_output_of(self, layer: nn.Linear, reads: Tensor) -> Tensor:
         """A root for autograd with the gradients of ⟨y, a⟩ behind it, where y is what the layer makes of `reads`."""

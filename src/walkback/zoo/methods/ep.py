@@ -37,7 +37,8 @@ class EP(Method):
     samples, by top-down sweeps. The update is ∂E/∂θ at the nudged state over β: block l follows the credit
     a_l = (block_l(s_{l−1}) − s_l)/β, which is also what alignment is measured on. Relaxed to convergence a_l
     tends to the true gradient as β → 0; after few sweeps it need not. block_l(s) is s + f_l(s) where there is
-    a skip. The head learns from its own gradient at the free h_L.
+    a skip. The head learns from its own gradient at the free h_L. The penalty is on the branches at the nudged states,
+    where the rest of what the blocks learn is taken.
 
     The record names this method and gives its results, no more; the energy, the sweeps and the defaults are a
     reading chosen among variants: fitted, not confirmed.

@@ -20,6 +20,7 @@ from walkback.protocol.credit import Trace
 from walkback.zoo.contract import Block, BlockModel, LinearBlock, Method, MethodOptions, StepResult
 from walkback.zoo.methods.credit_forms import Credit, per_sample_unit, whole
 from walkback.zoo.methods.penalty import branch_penalty
+from walkback.zoo.plain_module import is_plain
 
 CreditSite = Literal["written", "read"]
 
@@ -64,7 +65,7 @@ class LocalPass:
     def pulled(self, index: int, credit: Credit) -> tuple[Tensor, Tensor]:
         """A root and the gradient there, by which a module follows ⟨its write, credit⟩."""
         end = self.ends[index]
-        if end is None or isinstance(credit, Tensor):
+        if isinstance(credit, Tensor) or end is None or not credit.fits(end.layer):
             return self.writes[index], whole(credit)
         root = credit.on_output_of(end.layer, end.reads)
         return root, torch.ones_like(root)
@@ -98,8 +99,8 @@ def local_pass(model: BlockModel, inputs: Tensor, targets: Tensor, *, track_read
 
 def run_stem(stem: nn.Module, inputs: Tensor) -> tuple[LinearEnd | None, Tensor]:
     """stem(x), and the Linear that it ends in, if it is layers in a row of which the last is one."""
-    layers = list(stem) if type(stem) is nn.Sequential else []
-    if not layers or type(layers[-1]) is not nn.Linear:  # a subclass may compute something else
+    layers = list(stem) if is_plain(stem, nn.Sequential) else []
+    if not layers or not is_plain(layers[-1], nn.Linear):
         return None, stem(inputs)
     for layer in layers[:-1]:
         inputs = layer(inputs)
@@ -108,10 +109,10 @@ def run_stem(stem: nn.Module, inputs: Tensor) -> tuple[LinearEnd | None, Tensor]
 
 def run_branch(block: Block, hidden: Tensor) -> tuple[LinearEnd | None, Tensor]:
     """f(h), and the Linear that it ends in, if the block says that there is one."""
-    if isinstance(block, LinearBlock):
-        features = block.features(hidden)
-        return LinearEnd(block.last, features), block.last(features)
-    return None, block.branch(hidden)
+    if not isinstance(block, LinearBlock) or not is_plain(block.last, nn.Linear):
+        return None, block.branch(hidden)
+    features = block.features(hidden)
+    return LinearEnd(block.last, features), block.last(features)
 
 
 def follow(
