@@ -38,10 +38,15 @@ class Registry(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def require(self, name: str) -> None:
+        """Raise `UnknownName`, with a suggestion, for a name that is not there."""
+        if name not in self._rows:
+            quoted = name if len(name) <= 60 else name[:57] + "…"
+            raise UnknownName(f"there is no {self.kind} called {quoted!r}. {did_you_mean(name, self._rows)}")
+
     def load(self, name: str) -> Any:
         """The object behind a name; an unknown name raises `UnknownName` with a suggestion."""
-        if name not in self._rows:
-            raise UnknownName(f"there is no {self.kind} called {name!r}. {did_you_mean(name, self._rows)}")
+        self.require(name)
         module, _, attribute = self._rows[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
 

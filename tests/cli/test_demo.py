@@ -30,4 +30,4 @@ def test_an_output_folder_that_cannot_be_made_is_named(tmp_path):
     command = [sys.executable, "-m", "walkback", "demo", "--out", str(tmp_path / "file" / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "cannot make the folder" in done.stderr
+    assert "cannot write into the folder" in done.stderr

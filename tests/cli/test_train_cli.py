@@ -12,6 +12,10 @@ import time
 import pytest
 
 from walkback.cli import main
+from walkback.experiments.config import RunConfig
+from walkback.experiments.progress import Silent
+from walkback.experiments.store import RunStore
+from walkback.experiments.train import train_or_resume
 
 TINY = [
     "--arch",
@@ -147,6 +151,99 @@ def test_diagnose_refuses_what_training_did_not_leave(walkback, tmp_path):
         assert says in err
         assert "Traceback" not in err
     assert not sentinel.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*DFA, "--runs", ""), "the place of runs is ''"),
+        ((*DFA, "--runs", "file://"), "the place of runs is 'file://'"),
+        (("runs", "--runs", "nowhere"), "there is no folder nowhere"),
+        (("diagnose", ""), "TARGET is ''"),
+        (("data", "fetch", "digits", "nope"), "there is no data set called 'nope'"),
+        (("data", "fetch", "cifar10", "--path", "/dev/null"), "there is no file or folder /dev/null"),
+        (("train", "--method", "x" * 5000, "--arch", "resmlp", "--data", "digits"), "x…'"),
+        ((*DFA, "--seed", "1" * 400), "less than or equal to 9007199254740992"),
+    ],
+)
+def test_what_is_empty_or_is_not_there_is_told_and_nothing_is_made(walkback, tmp_path, words, says):
+    status, out, err = walkback(*words)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert len(err) < 1000
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "says"),
+    [
+        ("method_options = [1]", ["--penalty", "1"], "method_options is [1]; expected a table"),
+        ("method_options = [1]", ["--set", "method.penalty=1"], "method_options is [1]; expected a table"),
+        ("seed = " + "1" * 5000, [], "run.toml is not TOML"),
+        ("seed = 2026-01-01", [], "not datetime.date(2026, 1, 1)"),
+        ("architecture_options = {patch = [[2026-01-01]]}", ["--arch", "vit_mini"], "expected a number, a word or a"),
+    ],
+)
+def test_what_a_file_says_wrongly_is_told_though_a_flag_says_it_right(walkback, tmp_path, text, words, says):
+    (tmp_path / "run.toml").write_text(text)
+    given = ["--method", "dfa", "--arch", "resmlp", "--data", "digits", "--epochs", "1"]
+    status, _, err = walkback("train", *given, "--config", "run.toml", *words)
+    assert status == 2
+    assert says in " ".join(err.split())
+    assert "Traceback" not in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_damaged_run_hides_none_of_the_others_and_is_no_markup(walkback, tmp_path):
+    walkback(*DFA)
+    walkback(*DFA, "--seed", "1")
+    first, second = sorted((tmp_path / "runs").iterdir())
+    for folder, name in ((first, "[/bold] x"), (second, "whole")):
+        settings = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(settings | {"name": name}))
+    status, out, _ = walkback("runs")
+    assert status == 0
+    assert "[/bold] x" in out
+    (first / "result.json").unlink()
+    (first / "trace.jsonl").unlink()
+    (first / "trace.jsonl").mkdir()
+    status, out, err = walkback("runs")
+    assert status == 0
+    assert first.name in err
+    assert "whole" in out
+    assert "[/bold] x" not in out
+
+
+@pytest.mark.parametrize("change", [{"baseline": {}}, {"report": None, "accuracy": "y"}, {"report": 3}])
+def test_a_result_that_says_nothing_is_told_as_damaged(walkback, tmp_path, change):
+    walkback(*DFA)
+    result = only_run(tmp_path / "runs") / "result.json"
+    result.write_text(json.dumps(json.loads(result.read_text()) | change))
+    for words in (DFA, ("diagnose", result.parent.name)):
+        status, _, err = walkback(*words)
+        assert status == 2
+        assert result.parent.name in err
+        assert "Traceback" not in err
+
+
+def test_the_time_left_is_told_by_the_epochs_that_were_trained(tmp_path):
+    class Watcher(Silent):
+        def __init__(self):
+            self.seen = []
+
+        def epoch_done(self, event):
+            self.seen.append(event)
+
+    watcher = Watcher()
+    config = RunConfig(
+        method="bp", architecture="resmlp", data="digits", seed=0, epochs=3, batch_size=640,
+        architecture_options={"width": 12, "depth": 2},
+    )  # fmt: skip
+    train_or_resume(config, RunStore(tmp_path / "runs"), watcher)
+    assert watcher.seen[0].seconds_left == 0
+    for epoch in (1, 2, 3):
+        paces = [event.record.seconds for event in watcher.seen[1 : epoch + 1]]
+        assert watcher.seen[epoch].seconds_left == pytest.approx((3 - epoch) * sum(paces) / epoch)
 
 
 def test_runs_lists_what_there_is_and_how_far_it_is(walkback, tmp_path):

@@ -88,6 +88,8 @@ def test_the_board_counts_and_estimates():
     assert board.headline() == "4 of 7 runs done, 0 running, 3 waiting"
     board.hear(Began(first.run_id, 4, 10))
     board.hear(Began(second.run_id, 0, 10))
+    board.hear(reached(second, 0, 0.1))  # measured, not trained: no pace
+    assert board.seconds_left() == 0
     board.hear(reached(first, 5, 10.0))
     board.hear(reached(second, 1, 20.0))
     # 5 epochs of 10 s, 9 of 20 s and 10 of 10 s, on two workers.

@@ -146,7 +146,11 @@ def test_alpha_makes_the_teacher_harder() -> None:
     assert hard > 0.11
 
 
-@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"alpha": float("nan")}, {"samples": 50}, {"seed": -1}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"alpha": 0.0}, {"alpha": float("nan")}, {"alpha": 1e-200}, {"alpha": 1e4}, {"samples": 50}, {"seed": -1}],
+    ids=str,
+)
 def test_a_teacher_that_cannot_be_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(InputError, match="expected"):
         load_dataset("synthetic_teacher", **options)

@@ -95,3 +95,18 @@ def test_padding_by_name_is_refused():
     model = BlockModel(nn.Identity(), [conv], nn.Linear(64, 2), DataSpec((1, 8, 8), 2))
     with pytest.raises(InputError, match="padding 'same'"):
         build_method("fa", model)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_under_autocast_too_it_is_backprop_with_the_weights_as_feedback(architecture):
+    model, (inputs, targets) = small(architecture, dtype=torch.float32), batch(dtype=torch.float32)
+    twin = copy.deepcopy(model)
+    method = build_method("fa", model)
+    feedback_from_weights(method, model)
+    with torch.autocast("cpu", torch.bfloat16):
+        method.accumulate(inputs, targets)
+        build_method("bp", twin).accumulate(inputs, targets)
+    for name, gradient in gradients(twin).items():
+        got = gradients(model)[name]
+        assert got.dtype == torch.float32
+        assert (got - gradient).norm() <= 0.02 * gradient.norm() + 1e-3, name

@@ -44,6 +44,8 @@ def fetch(
     from walkback.zoo.datasets import fetch as obtain
 
     for name in names:
+        DATASETS.require(name)  # all of them, before the first is fetched
+    for name in names:
         found = obtain(name, source, path=path, progress=lambda line: typer.echo(line, err=True))
         where = f" at {found.where}" if found.where else ""
         typer.echo(f"{name}: {found.state.value}{where}")

@@ -18,6 +18,7 @@ from walkback.cli.thresholds import (
     thresholds_from,
 )
 from walkback.cli.train import RunsOption
+from walkback.errors import InputError
 
 if TYPE_CHECKING:
     from walkback.protocol.records import DiagnosticReport
@@ -62,7 +63,9 @@ def diagnose(
         frozen_acc_margin_pp,
         drift_share_ceiling,
     )
-    how = {"blocks": blocks.split(",") if blocks else None, "tokens": tokens}
+    if not target:
+        raise InputError("TARGET is ''; expected a run id, a run's folder, a checkpoint, or file.py:function.")
+    how = {"blocks": blocks.split(",") if blocks is not None else None, "tokens": tokens}
     measuring = {name: value for name, value in how.items() if value is not None}
     if is_stored(target):
         report = diagnose_stored(target, runs, thresholds, require_all, measuring)
@@ -82,7 +85,6 @@ def _diagnose_function(
 ) -> DiagnosticReport:
     """Call the user's function and diagnose what it returns."""
     from walkback.cli.target import call_target, run_theirs
-    from walkback.errors import InputError
     from walkback.protocol.diagnose import diagnose as measure
     from walkback.registry import did_you_mean
 

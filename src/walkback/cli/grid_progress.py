@@ -44,7 +44,8 @@ class Board:
         elif isinstance(event, Reached):
             record = event.epoch.record
             self.running[event.run_id], self.epochs[event.run_id] = record, record.epoch
-            self.seconds.setdefault(kind(self.configs[event.run_id]), []).append(record.seconds)
+            if record.epoch:  # before the first it is only measured
+                self.seconds.setdefault(kind(self.configs[event.run_id]), []).append(record.seconds)
         else:
             self.waiting.pop(event.run_id, None)
             self.running.pop(event.run_id, None)

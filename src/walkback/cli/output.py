@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,9 +32,10 @@ def require_writable(paths: Iterable[Path]) -> None:
 
 
 def folder_for(path: Path) -> Path:
-    """The folder, made if it is not there."""
+    """The folder, made if it is not there, and found to take a file: better told now than after the work."""
     try:
         path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
     except OSError as error:
-        raise InputError(f"cannot make the folder {path}: {error.strerror}. Give another one.") from None
-    return path
+        raise InputError(f"cannot write into the folder {path}: {error.strerror}. Give another one.") from None

@@ -10,7 +10,7 @@ import typer
 
 from walkback.cli.output import output
 from walkback.cli.train import RunsOption
-from walkback.errors import RecordError, RunError, UnknownName
+from walkback.errors import InputError, RecordError, RunError, UnknownName
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
@@ -36,6 +36,8 @@ def runs(
     from walkback.protocol.schema import reading, write_whole
 
     store = open_store(root)
+    if root is not None and not store.root.is_dir() and not store.archive.is_dir():
+        raise InputError(f"there is no folder {root}. Give that of `walkback train --runs`, or leave --runs out.")
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
     _refuse_unknown(wanted)
     rows = []
@@ -43,8 +45,8 @@ def runs(
         try:
             with reading(f"run {run.run_id}"):
                 row = _row(store, run)
-        except (RecordError, RunError) as error:
-            typer.echo(f"walkback: {error}", err=True)  # one that is damaged hides none of the others
+        except (RecordError, RunError, OSError) as error:
+            typer.echo(f"walkback: run {run.run_id}: {error}", err=True)  # one damaged run hides none of the others
             continue
         rows += [row] if _matches(row, wanted) else []
     if json_file is not None:
@@ -104,13 +106,15 @@ def _judged(store: RunStore, run: StoredRun, fired: Sequence[str]) -> dict[str, 
 
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("id", "name", "epochs", "accuracy", "state", "verdict", box=None, header_style="bold")
     table.columns[1].overflow = "fold"
     for row in rows:
         accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
         done = f"{row['epochs_done']}/{row['epochs']}"
-        table.add_row(row["id"], row["name"], done, accuracy, row["state"], _in_short(row))
+        words = (row["id"], row["name"], done, accuracy, row["state"], _in_short(row))
+        table.add_row(*map(Text, words))  # as text: what a record says is no markup
     output().print(table)
 
 

@@ -105,11 +105,13 @@ def _trained(config: RunConfig, store: RunStore) -> StoredRun:
 def _show(store: RunStore, stored: StoredRun) -> None:
     from walkback.experiments.baselines import finished_report
     from walkback.present.text import print_report
+    from walkback.protocol.schema import reading
 
-    result = stored.result()
-    if result["ended"]:
-        typer.echo(f"run {stored.run_id} {result['ended']}", err=True)
-    if result["report"] is None:
-        typer.echo(f"accuracy {result['accuracy']:.4f}; no report: {result['unmeasured']}")
-    else:
-        print_report(finished_report(store, stored))
+    with reading(f"the result of run {stored.run_id}"):
+        result = stored.result()
+        if result["ended"]:
+            typer.echo(f"run {stored.run_id} {result['ended']}", err=True)
+        if result["report"] is None:
+            typer.echo(f"accuracy {result['accuracy']:.4f}; no report: {result['unmeasured']}")
+            return
+    print_report(finished_report(store, stored))

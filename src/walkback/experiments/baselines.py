@@ -9,6 +9,7 @@ from walkback.errors import RunError
 from walkback.experiments.config import RunConfig
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.schema import reading
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def finished_report(
     Where it has not, (d) is not measured and the notes give the command that makes it.
     """
     stored = store.run(run) if isinstance(run, RunConfig) else run
-    result = stored.result()
-    return joined_report(result, baseline_result(store, result), thresholds, require_all=require_all)
+    with reading(f"the result of run {stored.run_id}"):
+        result = stored.result()
+        return joined_report(result, baseline_result(store, result), thresholds, require_all=require_all)
 
 
 def baseline_result(store: RunStore, described: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from walkback.errors import InputError
-from walkback.experiments.options import SECTIONS, changed_options, complete_options
+from walkback.experiments.options import LARGEST, SECTIONS, changed_options, complete_options
 from walkback.protocol.schema import Record, shortened
 from walkback.registry import did_you_mean
 
@@ -50,7 +50,7 @@ class RunConfig(Record):
     method: str
     architecture: str
     data: str
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, le=LARGEST)
     epochs: int = Field(ge=0, le=99_999)
     """0 measures the untrained network. Checkpoints are named by five digits."""
     method_options: dict[str, Any] = Field(default_factory=dict)

@@ -78,8 +78,8 @@ def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
     """Raise where a value is of another kind than its default; a default of None says only that it is no table."""
     kind, plain = type(default), _plain(value)
     if kind not in _KINDS:
-        if plain is not None and type(plain) not in _KINDS:
-            raise InputError(f"{owner}: {option} is {shortened(value)}; expected a number, a word or a list.")
+        if plain is not None and not _is_simple(plain):
+            raise InputError(f"{owner}: {option} is {shortened(value)}; expected a number, a word or a list of them.")
         return
     if isinstance(plain, int) and abs(plain) > LARGEST:
         raise InputError(f"{owner}: {option} is {shortened(value)}; expected at most {LARGEST:,}.")
@@ -89,6 +89,10 @@ def _check_kind(owner: str, option: str, value: Any, default: Any) -> None:
     if kind is list and default:
         for entry in plain:
             _check_kind(owner, f"an entry of {option}", entry, default[0])
+
+
+def _is_simple(value: Any) -> bool:
+    return all(map(_is_simple, value)) if isinstance(value, list) else type(value) in _KINDS
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ class EpochDone(NamedTuple):
     record: EpochRecord
     epochs: int
     seconds_left: float
+    """By the pace of the epochs trained in this process; 0 where there is none yet."""
 
 
 class Progress(Protocol):

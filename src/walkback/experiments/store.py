@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from walkback.errors import RecordError, RunError, WalkbackWarning
+from walkback.errors import InputError, RecordError, RunError, WalkbackWarning
 from walkback.experiments import lock, trace
 from walkback.experiments.baselines import matched_baseline
 from walkback.experiments.config import RunConfig
@@ -255,8 +255,10 @@ def open_store(place: str | Path | None = None, archive: str | Path | None = Non
     """The store in a folder, or at an address such as s3://bucket/runs; the default is that of `RunStore`."""
     from walkback.experiments.objects import is_address
 
-    chosen = str(place or os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER)
+    chosen = str(os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER) if place is None else str(place)
     local = chosen.removeprefix("file://")
+    if not local:
+        raise InputError(f"the place of runs is {chosen!r}; expected a folder, or an address such as s3://bucket/runs.")
     if local == chosen and is_address(chosen):
         from walkback.experiments.remote_store import RemoteRunStore
 

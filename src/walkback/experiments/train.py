@@ -93,11 +93,11 @@ class Training:
         """Every epoch that is missing, then the result."""
         self._resume()
         self.progress.started(max(len(self.records) - 1, 0), self.config.epochs)
-        first, start = len(self.records), time.perf_counter()
+        first = max(len(self.records), 1)  # epoch 0 only measures: the time it takes says nothing of the others
         while len(self.records) <= self.config.epochs and not self.ended():
             self._epoch(len(self.records))
-            done, left = len(self.records) - first, self.config.epochs + 1 - len(self.records)
-            seconds_left = (time.perf_counter() - start) / done * left
+            paces = [record.seconds for record in self.records[first:]]
+            seconds_left = (self.config.epochs + 1 - len(self.records)) * sum(paces) / max(len(paces), 1)
             self.progress.epoch_done(EpochDone(self.records[-1], self.config.epochs, seconds_left))
         self.stored.finish(result_of(self.config, self.run, self.dataset, self.records, self.ended(), self.commits))
         checkpoint.keep_newest(self.stored.checkpoints, 1)

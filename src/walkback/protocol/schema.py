@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -70,7 +70,8 @@ def _fault(place: Sequence[str | int], message: str, given: Any) -> str:
     words = message.removeprefix("Value error, ")
     if not place:
         return words
-    came = f", not {shortened(given)}" if isinstance(given, str | int | float) else ""
+    # Of a field that is missing, what came is the whole record.
+    came = "" if isinstance(given, Mapping) else f", not {shortened(given)}"
     return f"{'.'.join(map(str, place))}: {words}{came}"
 
 

@@ -105,8 +105,8 @@ def obtain(
 def take_copy(archive: Archive, copy: Path) -> RawPair:
     """Read and verify the copy that the user named."""
     copy = copy.expanduser()
-    if not copy.exists():
-        raise DataError(f"{archive.name}: there is nothing at {copy}; expected {archive.copy_expected}.")
+    if not (copy.is_file() or copy.is_dir()):
+        raise DataError(f"{archive.name}: there is no file or folder {copy}; expected {archive.copy_expected}.")
     try:
         pair = archive.read_copy(copy)
     except OSError as error:

@@ -140,7 +140,8 @@ def _archive_members(path: Path, names: set[str]) -> dict[str, bytes]:
                 file = archive.extractfile(member)
                 found[name] = file.read() if file else b""
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{path} is not a whole tar archive ({error}); fetch it again.") from None
+        why = " ".join(str(error).split())  # tarfile lists what it tried, line by line
+        raise DataError(f"{path} is not a whole tar archive ({why}); fetch it again.") from None
     return found
 
 

@@ -52,7 +52,9 @@ class _Conv2d(torch.autograd.Function):
         feedback, inputs = ctx.saved_tensors
         stride, padding, dilation, groups = ctx.geometry
         wanted = list(ctx.needs_input_grad[1:4])
-        # Only the inputs' gradient depends on the kernel, so one call with B gives all three.
+        # Only the inputs' gradient depends on the kernel, so one call with B gives all three; in the type of the
+        # pass, which under autocast is not that of what was given to it.
+        inputs, feedback = inputs.to(grad.dtype), feedback.to(grad.dtype)
         grads = torch.ops.aten.convolution_backward(
             grad, inputs, feedback, [len(feedback)], stride, padding, dilation, False, [0, 0], groups, wanted
         )
