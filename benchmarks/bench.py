@@ -72,7 +72,7 @@ def of_monitor(found: dict[str, Any]) -> list[Row]:
 
 def of_train(found: dict[str, Any]) -> list[Row]:
     rows = [Row(f"step of {r['name']}", r["against"], r["ratio"], r.get("target"), spread(r)) for r in found["rows"]]
-    return rows + [Row(f"counted {name}", "", count) for name, count in found["counted"].items()]
+    return rows + [Row(f"counted floor of dfa over bp, {how}", "", floor) for how, floor in found["floors"].items()]
 
 
 def of_large(found: dict[str, Any]) -> list[Row]:
