@@ -1,7 +1,8 @@
 """How often does the protocol fire on a network that nobody has trained? python tools/untrained.py [NETWORKS]
 
 Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, as runs of the seeds 0, 1, … begin, and
-those of the audit's three seeds. The counts are of the former; C11 is about the latter. Each is measured once more with
+those of the audit's three seeds. The counts are of the former; C11 is about the latter. A run derives the seed of its
+weights from its own; the networks that `torch.manual_seed` gives for the audit's three are measured beside them. Each is measured once more with
 its readout scaled down until it prefers no class, to see whether its preferences are what (c) sees. Written to
 results/untrained_resmlp_d256.json.
 """
@@ -24,6 +25,8 @@ from walkback.experiments.measure import held_out
 from walkback.experiments.stamp import stamp
 from walkback.experiments.studies.base import firing
 from walkback.protocol.schema import write_whole
+from walkback.zoo import BlockModel, build_model
+from walkback.zoo.datasets import Batch
 
 AUDITED = (42, 123, 456)
 QUIET = 0.01
@@ -44,6 +47,23 @@ def counts(rows: list[dict[str, Any]], suffix: str = "") -> dict[str, Any]:
     }
 
 
+def measured(model: BlockModel, batches: list[Batch]) -> dict[str, Any]:
+    """One network as it is, and with a readout that prefers no class."""
+    report = walkback.diagnose(model, batches)
+    readout = list(model.head.children())[-1]
+    readout.load_state_dict({name: QUIET * value for name, value in readout.state_dict().items()})
+    quiet = walkback.diagnose(model, batches)
+    return {
+        "fired": firing(report),
+        "residual_norms": report.residual_norms,
+        "bp_grad_norms": report.bp_grad_norms,
+        "stability": report.cross_batch_stability,
+        "drift_share": (report.drift_shares or ())[report.stability_layer or 0],
+        "fired_with_quiet_head": firing(quiet),
+        "stability_with_quiet_head": quiet.cross_batch_stability,
+    }
+
+
 def main() -> None:
     """Measure them all, and count what fires."""
     torch.set_num_threads(1)
@@ -58,35 +78,25 @@ def main() -> None:
     rows = []
     for seed in dict.fromkeys((*range(networks), *AUDITED)):
         model = initial_model(config, dataset.spec, derived_seed(seed, "weights"))
-        report = walkback.diagnose(model, batches)
-        readout = list(model.head.children())[-1]
-        readout.load_state_dict({name: QUIET * value for name, value in readout.state_dict().items()})
-        quiet = walkback.diagnose(model, batches)
-        rows.append(
-            {
-                "seed": seed,
-                "fired": firing(report),
-                "residual_norms": report.residual_norms,
-                "bp_grad_norms": report.bp_grad_norms,
-                "stability": report.cross_batch_stability,
-                "drift_share": (report.drift_shares or ())[report.stability_layer or 0],
-                "fired_with_quiet_head": firing(quiet),
-                "stability_with_quiet_head": quiet.cross_batch_stability,
-            }
-        )
-    counted = rows[:networks]
+        rows.append({"seed": seed} | measured(model, batches))
+    by_torch = []
+    for seed in AUDITED:
+        torch.manual_seed(seed)
+        by_torch.append({"seed": seed} | measured(build_model("resmlp", dataset.spec), batches))
     content = {
         "command": "python tools/untrained.py",
         "networks": networks,
-        **counts(counted),
-        **counts(counted, "_with_quiet_head"),
+        **counts(rows[:networks]),
+        **counts(rows[:networks], "_with_quiet_head"),
         "rows": rows,
+        "by_torch_seed": by_torch,
         **stamp(),
     }
     write_whole(TARGET, json.dumps(content, indent=1) + "\n")
     print({name: value for name, value in content.items() if name.startswith(("networks", "fired", "stability"))})
     shown = ("seed", "fired", "stability", "stability_with_quiet_head")
-    print([tuple(row[name] for name in shown) for row in rows if row["seed"] in AUDITED])
+    for name, some in (("runs", [row for row in rows if row["seed"] in AUDITED]), ("torch.manual_seed", by_torch)):
+        print(name, [tuple(row[figure] for figure in shown) for row in some])
     print(f"written to {TARGET}")
 
 
