@@ -2,9 +2,9 @@
 
 Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, as runs of the seeds 0, 1, … begin, and
 those of the audit's three seeds. The counts are of the former; C11 is about the latter. A run derives the seed of its
-weights from its own; the networks that `torch.manual_seed` gives for the audit's three are measured beside them. Each is measured once more with
-its readout scaled down until it prefers no class, to see whether its preferences are what (c) sees. Written to
-results/untrained_resmlp_d256.json.
+weights from its own, so the networks that `torch.manual_seed` itself gives for those three are measured beside them.
+Each is measured once more with its readout scaled down until it prefers no class, to see whether its preferences are
+what (c) sees. Written to results/untrained_resmlp_d256.json.
 """
 
 from __future__ import annotations
