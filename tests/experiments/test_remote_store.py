@@ -160,9 +160,13 @@ def test_an_object_that_is_gone_is_left_out_and_one_that_cannot_be_read_is_an_er
         objects.read_all(["a", "b"])
 
 
+@pytest.mark.parametrize("address", ["nonsense://place", "s3://", "s3:///", "ftp://nowhere.invalid/runs"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(InputError, match=f"{address} is no address of runs"):
+        open_store(address)
+
+
 def test_addresses_that_cannot_work_are_refused(s3, tmp_path):
-    with pytest.raises(InputError, match="no address of runs"):
-        open_store("nonsense://place")
     with pytest.raises(RunError, match="cannot write s3://no-such-bucket"):
         train_or_resume(tiny(epochs=0), open_store("s3://no-such-bucket/runs"))
     assert type(open_store(f"file://{tmp_path}/runs")) is RunStore

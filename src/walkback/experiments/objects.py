@@ -24,8 +24,8 @@ class Objects:
     """The objects whose keys begin with an address."""
 
     def __init__(self, address: str) -> None:
+        self._files, self._root = _file_system(address)
         self.address = address.rstrip("/")
-        self._files, self._root = _file_system(self.address)
 
     def read(self, key: str) -> bytes | None:
         """An object's content; None where there is none."""
@@ -97,8 +97,10 @@ class Objects:
 def _file_system(address: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
-    protocol = address.partition(SEPARATOR)[0]
+    protocol, _, path = address.partition(SEPARATOR)
     try:
+        if not path.strip("/"):
+            raise ValueError("nothing stands behind the name of the store")
         # Other machines write here too, so nothing that was listed once may be believed later.
         files, root = url_to_fs(address, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as error:
@@ -107,7 +109,7 @@ def _file_system(address: str) -> tuple[Any, str]:
         raise MissingLibrary(
             f"{address} needs a library that is not installed ({error}). Install it: {install}"
         ) from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OSError) as error:  # an OSError is of a store that is asked at once, such as ftp's
         raise InputError(
             f"{address} is no address of runs: {error}. Expected a folder, or an address such as s3://bucket/runs."
         ) from None
