@@ -45,8 +45,9 @@ def runs(
         try:
             with reading(f"run {run.run_id}"):
                 row = _row(store, run)
-        except (RecordError, RunError, OSError) as error:
-            typer.echo(f"walkback: run {run.run_id}: {error}", err=True)  # one damaged run hides none of the others
+        except (RecordError, RunError, OSError) as error:  # one damaged run hides none of the others
+            which = "" if run.run_id in str(error) else f"run {run.run_id}: "
+            typer.echo(f"walkback: {which}{error}", err=True)
             continue
         rows += [row] if _matches(row, wanted) else []
     if json_file is not None:

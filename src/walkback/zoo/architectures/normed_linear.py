@@ -18,9 +18,8 @@ def normed_linear(norm: nn.LayerNorm, linear: nn.Linear, hidden: Tensor) -> Tens
     gradient at the norm's output, a matrix product of the size of the forward one, has to be computed. Not so where
     a method has replaced the functions (FA's error goes back through another weight), or where a layer has hooks.
     """
-    needs_input_gradient = hidden.requires_grad or has_torch_function((hidden,))
-    plain = is_plain(norm, nn.LayerNorm) and is_plain(linear, nn.Linear)
-    if needs_input_gradient or not plain or not torch.is_grad_enabled():
+    plain = is_plain(norm, nn.LayerNorm) and is_plain(linear, nn.Linear) and not has_torch_function((hidden,))
+    if hidden.requires_grad or not torch.is_grad_enabled() or not plain:
         return linear(norm(hidden))  # type: ignore[no-any-return]
     normalised = F.layer_norm(hidden, norm.normalized_shape, eps=norm.eps)
     return F.linear(normalised, linear.weight * norm.weight, torch.addmv(linear.bias, linear.weight, norm.bias))
