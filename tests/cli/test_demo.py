@@ -2,6 +2,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from walkback.cli.output import folder_for
+from walkback.errors import InputError
+
 
 def test_demo_trains_judges_and_writes_what_it_says(tmp_path):
     out = tmp_path / "out"
@@ -31,3 +36,13 @@ def test_an_output_folder_that_cannot_be_made_is_named(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "cannot write into the folder" in done.stderr
+
+
+def test_a_folder_that_takes_no_file_is_refused_before_the_work(tmp_path, monkeypatch):
+    def full(**_):
+        raise OSError(28, "No space left on device")
+
+    assert folder_for(tmp_path / "new").is_dir()
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(InputError, match=r"cannot write into the folder .*No space left on device"):
+        folder_for(tmp_path / "new")

@@ -70,9 +70,13 @@ def test_a_page_names_the_commits_of_a_run_and_of_its_baseline(tmp_path):
     run(bp, "--html", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert all(commit in page for commit in commits.values())
+    assert "commit of its frozen baseline</dt>" in page
     (tmp_path / run_named(FROZEN).name).unlink()
     run(bp, "--html", tmp_path / "r.html")
-    assert "frozen baseline</dt>" not in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert commits[BP] in page
+    assert "commit of its frozen baseline</dt>" not in page
+    assert commits[FROZEN] not in page
 
 
 def test_without_a_form_it_is_printed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 import sys
 import threading
 import time
@@ -160,10 +161,18 @@ def test_an_object_that_is_gone_is_left_out_and_one_that_cannot_be_read_is_an_er
         objects.read_all(["a", "b"])
 
 
-@pytest.mark.parametrize("address", ["nonsense://place", "s3://", "s3:///", "ftp://nowhere.invalid/runs"])
+@pytest.mark.parametrize("address", ["nonsense://place", "s3://", "s3:///"])
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(InputError, match=f"{address} is no address of runs"):
         open_store(address)
+
+
+def test_a_store_that_cannot_be_reached_is_told_as_that():
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        address = f"ftp://127.0.0.1:{closed.getsockname()[1]}/runs"
+        with pytest.raises(RunError, match=f"cannot open {address}: .*refused.* Is the address right"):
+            open_store(address)
 
 
 def test_addresses_that_cannot_work_are_refused(s3, tmp_path):

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from zoo_networks import assert_same, batch, gradients, small
 
 from walkback.zoo import BlockModel, DataSpec, build_method, build_model, freeze
@@ -15,6 +15,7 @@ from walkback.zoo.contract import LinearBlock
 from walkback.zoo.methods.credit_forms import FactoredCredit, per_sample_unit, whole
 from walkback.zoo.methods.dfa import DFA
 from walkback.zoo.methods.local_step import local_pass
+from walkback.zoo.plain_module import is_plain
 
 
 class WholeDFA(DFA):
@@ -42,9 +43,10 @@ def test_a_layer_gets_the_gradients_of_the_whole_credit(tokens, bias, frozen):
     reads = torch.randn(7, *tokens, 6, dtype=torch.float64, requires_grad=True)
     learns = [reads, *(parameter for parameter in layer.parameters() if parameter.requires_grad)]
     expected = torch.autograd.grad(layer(reads), learns, credit.whole())
-    got = torch.autograd.grad(credit.on_output_of(layer, reads), learns)
+    root, scale = credit.on_output_of(layer, reads), torch.tensor(2.0, dtype=torch.float64)
+    got = torch.autograd.grad(root, learns, scale)
     for gradient, want in zip(got, expected, strict=True):
-        torch.testing.assert_close(gradient, want, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(gradient, 2 * want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("site_shape", [(5,), (4, 5)])
@@ -128,9 +130,14 @@ def test_a_stem_of_no_layers_is_left_whole():
     assert local_pass(model, torch.randn(9, 8), batch()[1]).ends == [None]
 
 
+def with_forward(layer):
+    layer.forward = lambda inputs: 2 * nn.Linear.forward(layer, inputs)
+    return layer
+
+
 LASTS = {
     "another Linear": Doubling,
-    "a hook": lambda read, written: doubled(nn.Linear(read, written)),
+    "a hook": lambda *sizes: doubled(nn.Linear(*sizes)),
     "a parametrized layer": lambda *sizes: nn.utils.parametrizations.weight_norm(nn.Linear(*sizes)),
 }
 
@@ -141,6 +148,29 @@ def test_a_block_whose_last_layer_computes_something_else_is_left_whole(last):
     model.blocks[1].linear2 = LASTS[last](12, 12).double()
     agrees_with_its_whole_credit(model)
     assert [end is None for end in local_pass(model, *batch()).ends] == [False, False, True, False]
+
+
+PLAIN_NO_MORE = {
+    "forward hook": lambda layer: layer.register_forward_hook(lambda *_: None),
+    "forward pre-hook": lambda layer: layer.register_forward_pre_hook(lambda *_: None),
+    "backward hook": lambda layer: layer.register_full_backward_hook(lambda *_: None),
+    "backward pre-hook": lambda layer: layer.register_full_backward_pre_hook(lambda *_: None),
+    "global hook": lambda _: nn.modules.module.register_module_forward_hook(lambda *_: None),
+    "compiled": lambda layer: setattr(layer, "_compiled_call_impl", print),  # as `compile` does, which takes seconds
+    "another forward": with_forward,
+}
+
+
+@pytest.mark.parametrize("change", PLAIN_NO_MORE)
+def test_a_layer_that_may_do_more_than_its_class_is_not_plain(change):
+    layer = nn.Linear(2, 2)
+    assert is_plain(layer, nn.Linear)
+    handle = PLAIN_NO_MORE[change](layer)
+    try:
+        assert not is_plain(layer, nn.Linear)
+    finally:
+        if change.endswith("hook"):
+            handle.remove()
 
 
 class Gate(LinearBlock):
@@ -177,8 +207,22 @@ def test_sites_of_one_two_and_three_axes_are_followed(shape, factored):
     head = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
     model = BlockModel(stem, [Gate(width), Gate(width)], head, DataSpec((1, 8, 8), 5)).double()
     agrees_with_its_whole_credit(model)
-    credit = build_method("dfa", model).credits_at(local_pass(model, *batch()).trace, [1])[0][0]
-    assert credit.fits(model.blocks[0].last) is factored
+    local = local_pass(model, *batch())
+    credit = build_method("dfa", model).credits_at(local.trace, [1])[0][0]
+    assert credit.fits(*local.ends[1]) is factored
+
+
+class OneForAll(Gate):
+    """Its branch is one token, which `join` adds to every token."""
+
+    def features(self, hidden):
+        return hidden.mean(dim=1, keepdim=True).tanh()
+
+
+def test_a_branch_that_is_spread_over_the_tokens_is_followed_whole():
+    torch.manual_seed(0)
+    stem, head = nn.Sequential(Axes((16, 4)), nn.Linear(4, 4)), nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    agrees_with_its_whole_credit(BlockModel(stem, [OneForAll(4)], head, DataSpec((1, 8, 8), 5)).double())
 
 
 @pytest.mark.parametrize("name", ["branch", "join"])
@@ -187,14 +231,26 @@ def test_a_linear_block_cannot_be_made_to_compute_something_else(name):
         type("Other", (Gate,), {name: lambda *_: None})
 
 
+class Multiplications(TorchDispatchMode):
+    """Counts those of matrix products; torch's own counter hooks every module, and a hooked layer is left whole."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+            left, right = args[-2:]
+            self.count += left.shape[0] * left.shape[1] * right.shape[1]
+        return func(*args, **(kwargs or {}))
+
+
 def test_a_step_multiplies_what_the_factors_need_and_no_more():
     samples, pixels, width, depth, classes = 128, 3072, 256, 4, 10
     model = build_model("resmlp", DataSpec((3, 32, 32), classes), width=width, depth=depth)
     method = build_method("dfa", model)
-    with FlopCounterMode(display=False) as counter:
+    with Multiplications() as counted:
         method.accumulate(torch.randn(samples, 3, 32, 32), torch.randint(classes, (samples,)))
     stem = pixels * (samples * width + samples * classes + classes * width)  # x Wᵀ, eᵀ x, Bᵀ (eᵀ x)
     forward, first_weight = 2 * samples * width**2, samples * width**2
     last = 2 * classes * width**2 + 2 * samples * classes * width  # B W, Bᵀ (eᵀ u); e (B W), eᵀ u
     head, biases = 3 * samples * width * classes, (1 + depth) * classes * width
-    assert counter.get_total_flops() == 2 * (stem + depth * (forward + first_weight + last) + head + biases)
+    assert counted.count == stem + depth * (forward + first_weight + last) + head + biases

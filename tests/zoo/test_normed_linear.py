@@ -39,3 +39,18 @@ def test_a_layer_with_a_hook_is_called_as_it_is(hooked):
     (norm, linear)[hooked].register_forward_hook(lambda _module, _inputs, output: 2 * output)
     hidden = torch.randn(5, 6)
     torch.testing.assert_close(normed_linear(norm, linear, hidden), linear(norm(hidden)))
+
+
+@pytest.mark.parametrize(
+    ("norm", "linear"),
+    [
+        (nn.LayerNorm(6, bias=False), nn.Linear(6, 4)),
+        (nn.LayerNorm(6, elementwise_affine=False), nn.Linear(6, 4)),
+        (nn.LayerNorm(6), nn.Linear(6, 4, bias=False)),
+        (nn.LayerNorm((3, 6)), nn.Linear(6, 4)),
+    ],
+    ids=["no bias", "nothing to fold", "a linear without bias", "two axes"],
+)
+def test_layers_that_lack_what_is_folded_are_called_as_they_are(norm, linear):
+    hidden = torch.randn(5, 3, 6)
+    torch.testing.assert_close(normed_linear(norm, linear, hidden), linear(norm(hidden)))

@@ -33,13 +33,14 @@ def check_zoo(
     from walkback.protocol.schema import write_whole
     from walkback.protocol.verdict import EXIT_ERROR
 
+    results, docs = folder_for(results), folder_for(docs)  # what cannot be written is better told before the work
     store = open_store(runs, results / "runs")
     configs = [config for recipe in RECIPES for config in recipe.configs()]
     errors = {} if untrained else train_under_display(configs, store, executor_from(workers))
     result = check(store)
-    write_whole(folder_for(results) / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_whole(results / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     drawn = page(result)
-    write_whole(folder_for(docs) / "zoo_check.md", drawn.markdown())
+    write_whole(docs / "zoo_check.md", drawn.markdown())
     for block in drawn.blocks():
         output().print(block)
     return EXIT_ERROR if errors else 0

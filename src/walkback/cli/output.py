@@ -32,7 +32,7 @@ def require_writable(paths: Iterable[Path]) -> None:
 
 
 def folder_for(path: Path) -> Path:
-    """The folder, made if it is not there, and found to take a file: better told now than after the work."""
+    """The folder, made if it is not there, and found to take a file."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -46,8 +46,8 @@ def runs(
             with reading(f"run {run.run_id}"):
                 row = _row(store, run)
         except (RecordError, RunError, OSError) as error:  # one damaged run hides none of the others
-            which = "" if run.run_id in str(error) else f"run {run.run_id}: "
-            typer.echo(f"walkback: {which}{error}", err=True)
+            told = f"run {run.run_id}: {error}. Remove it, and train it again." if isinstance(error, OSError) else error
+            typer.echo(f"walkback: {told}", err=True)
             continue
         rows += [row] if _matches(row, wanted) else []
     if json_file is not None:

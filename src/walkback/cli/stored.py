@@ -35,10 +35,11 @@ def diagnose_stored(
     path = Path(target)
     if path.is_file():
         # A checkpoint in its place lies in runs/<id>/checkpoints, and its baseline in the same store.
-        return _measured(path, open_store(runs or _store_around(path)), thresholds, require_all, measuring)
+        store = open_store(_store_around(path) if runs is None else runs)
+        return _measured(path, store, thresholds, require_all, measuring)
     if path.is_dir():
         stored = _run_at(path)
-        store = open_store(runs or stored.folder.parent)
+        store = open_store(stored.folder.parent if runs is None else runs)
     else:
         store = open_store(runs)
         stored = _find(target, store)

@@ -77,7 +77,7 @@ def join(
     require_all: bool = False,
 ) -> DiagnosticReport:
     """A report with the baseline's accuracy at its end or at an epoch, or with a note on how to come by it."""
-    scores = {} if baseline is None else _baseline_scores(baseline, epoch)
+    scores = {} if baseline is None else _baseline_scores(baseline, epoch, described["baseline"]["id"])
     note = "" if scores else baseline_note(described)
     return judge(
         report.measurements.model_copy(update=scores),
@@ -91,15 +91,16 @@ def join(
     )
 
 
-def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None) -> dict[str, Any]:
+def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str) -> dict[str, Any]:
     """What the baseline had reached; a run that is under way is compared at its own epoch."""
-    if epoch is None:
-        accuracy = baseline["accuracy"]
-    elif epoch < len(baseline["trace"]):
-        accuracy = baseline["trace"][epoch]["accuracy"]
-    else:
-        return {}
-    return {"frozen_baseline_acc": accuracy, "frozen_baseline_samples": baseline["test_samples"]}
+    with reading(f"the result of run {run_id}"):
+        if epoch is None:
+            accuracy = baseline["accuracy"]
+        elif epoch < len(baseline["trace"]):
+            accuracy = baseline["trace"][epoch]["accuracy"]
+        else:
+            return {}
+        return {"frozen_baseline_acc": float(accuracy), "frozen_baseline_samples": int(baseline["test_samples"])}
 
 
 def baseline_note(described: Mapping[str, Any]) -> str:

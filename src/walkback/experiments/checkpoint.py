@@ -65,14 +65,16 @@ class Checkpoint:
         for key, value in held.items():
             name, _, entry = key.partition("/")
             parameter = run.trained[name]
-            _require_moment(parameter, entry, value)
+            _require_moment(key, parameter, value)
             # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that. And in the
             # parameter's layout, which a fused optimizer takes for granted.
             like = parameter if value.shape == parameter.shape else value
             run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
-        for state in run.optimizer.state.values():
-            if state.keys() != MOMENTS[self.config.optimizer]:
-                raise ValueError(f"{self.config.optimizer} does not keep {', '.join(sorted(state))} of a parameter")
+        optimizer = self.config.optimizer
+        for name in sorted({key.partition("/")[0] for key in held}):
+            there, kept = sorted(run.optimizer.state[run.trained[name]]), sorted(MOMENTS[optimizer])
+            if there != kept:
+                raise ValueError(f"of {name} it holds {there}, and {optimizer} keeps {kept}")
 
     def restore_networks(self, run: Assembly) -> None:
         """The model and the method alone, for measuring."""
@@ -101,11 +103,11 @@ MOMENTS = {
 """What each optimizer keeps of a parameter: tensors of its shape, and a number of steps."""
 
 
-def _require_moment(parameter: Tensor, entry: str, value: Tensor) -> None:
+def _require_moment(key: str, parameter: Tensor, value: Tensor) -> None:
     """Raise for what a fused optimizer would take at its word, and read or write beyond its end."""
-    expected = (torch.float32, ()) if entry == STEPS else (parameter.dtype, tuple(parameter.shape))
+    expected = (torch.float32, ()) if key.endswith(f"/{STEPS}") else (parameter.dtype, tuple(parameter.shape))
     if (value.dtype, tuple(value.shape)) != expected:
-        raise ValueError(f"{entry} is {value.dtype}, {tuple(value.shape)}; expected {expected[0]}, {expected[1]}")
+        raise ValueError(f"{key} is {value.dtype}, {tuple(value.shape)}; expected {expected[0]}, {expected[1]}")
 
 
 def file_of(folder: Path, epoch: int) -> Path:

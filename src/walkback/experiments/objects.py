@@ -88,10 +88,14 @@ class Objects:
         try:
             yield
         except Exception as error:  # every store has exceptions of its own
-            raise RunError(
-                f"cannot {verb} {self.address}/{key}: {str(error) or type(error).__name__}. Is the address right, can "
-                "this machine reach it, and has it the credentials?"
-            ) from error
+            raise _refused(verb, f"{self.address}/{key}", error) from error
+
+
+def _refused(verb: str, place: str, error: Exception) -> RunError:
+    return RunError(
+        f"cannot {verb} {place}: {str(error) or type(error).__name__}. Is the address right, can this machine reach "
+        "it, and has it the credentials?"
+    )
 
 
 def _file_system(address: str) -> tuple[Any, str]:
@@ -109,8 +113,10 @@ def _file_system(address: str) -> tuple[Any, str]:
         raise MissingLibrary(
             f"{address} needs a library that is not installed ({error}). Install it: {install}"
         ) from None
-    except (ValueError, TypeError, OSError) as error:  # an OSError is of a store that is asked at once, such as ftp's
+    except (ValueError, TypeError) as error:
         raise InputError(
             f"{address} is no address of runs: {error}. Expected a folder, or an address such as s3://bucket/runs."
         ) from None
+    except Exception as error:  # of a store that is asked at once, such as ftp's
+        raise _refused("open", address, error) from error
     return files, root.rstrip("/")

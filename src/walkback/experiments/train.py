@@ -93,11 +93,13 @@ class Training:
         """Every epoch that is missing, then the result."""
         self._resume()
         self.progress.started(max(len(self.records) - 1, 0), self.config.epochs)
-        first = max(len(self.records), 1)  # epoch 0 only measures: the time it takes says nothing of the others
+        paces: list[float] = []
         while len(self.records) <= self.config.epochs and not self.ended():
-            self._epoch(len(self.records))
-            paces = [record.seconds for record in self.records[first:]]
-            seconds_left = (self.config.epochs + 1 - len(self.records)) * sum(paces) / max(len(paces), 1)
+            epoch, start = len(self.records), time.perf_counter()
+            self._epoch(epoch)
+            if epoch:  # before the first it is only measured, which says nothing of the others
+                paces.append(time.perf_counter() - start)
+            seconds_left = (self.config.epochs - epoch) * sum(paces) / max(len(paces), 1)
             self.progress.epoch_done(EpochDone(self.records[-1], self.config.epochs, seconds_left))
         self.stored.finish(result_of(self.config, self.run, self.dataset, self.records, self.ended(), self.commits))
         checkpoint.keep_newest(self.stored.checkpoints, 1)

@@ -7,12 +7,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from walkback.errors import InputError, RecordError, WalkbackError
 
@@ -61,18 +62,18 @@ class Record(BaseModel):
 
 def explain(error: ValidationError) -> str:
     """The faults that validation found, as one sentence each."""
-    faults = [_fault(each["loc"], each["msg"], each["input"]) for each in error.errors()[:5]]
+    faults = [_fault(each) for each in error.errors()[:5]]
     more = error.error_count() - len(faults)
     return "; ".join(faults) + (f"; and {more} more" if more else "")
 
 
-def _fault(place: Sequence[str | int], message: str, given: Any) -> str:
-    words = message.removeprefix("Value error, ")
-    if not place:
+def _fault(found: ErrorDetails) -> str:
+    words = found["msg"].removeprefix("Value error, ")
+    if not found["loc"]:
         return words
-    # Of a field that is missing, what came is the whole record.
-    came = "" if isinstance(given, Mapping) else f", not {shortened(given)}"
-    return f"{'.'.join(map(str, place))}: {words}{came}"
+    # Of a field that is missing, what came is the record without it.
+    came = "" if found["type"] == "missing" else f", not {shortened(found['input'])}"
+    return f"{'.'.join(map(str, found['loc']))}: {words}{came}"
 
 
 def write_whole(path: str | Path, content: str | bytes) -> Path:

@@ -79,11 +79,6 @@ class LinearBlock(Block):
         """f(h)."""
         return self.last(self.features(hidden))  # type: ignore[no-any-return]
 
-    @final
-    def join(self, hidden: Tensor, branch: Tensor) -> Tensor:
-        """h + f(h), which is linear in the last layer's weight."""
-        return hidden + branch
-
 
 MOST_BLOCKS = 10_000
 """Blocks are made one by one: a number beyond all networks would fill the memory before anything could be said."""

@@ -32,9 +32,9 @@ class FactoredCredit:
         """a itself, (B, …)."""
         return as_site(self.error @ self.feedback, self.site_shape)
 
-    def fits(self, layer: nn.Linear) -> bool:
-        """Whether what the layer writes is the vector that the credit is of, or tokens of it; not so for a map."""
-        return len(self.site_shape) <= 2 and self.feedback.shape[1] == layer.out_features
+    def fits(self, layer: nn.Linear, reads: Tensor) -> bool:
+        """Whether the layer writes the whole site, as a vector or as tokens; of a map, B spans more than channels."""
+        return len(self.site_shape) <= 2 and (*reads.shape[1:-1], layer.out_features) == self.site_shape
 
     def on_output_of(self, layer: nn.Linear, reads: Tensor) -> Tensor:
         """A root for autograd with the gradients of ⟨y, a⟩ behind it, where y is what the layer makes of `reads`."""

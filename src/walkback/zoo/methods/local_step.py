@@ -63,11 +63,11 @@ class LocalPass:
         return index - 1 if at_its_read else index
 
     def pulled(self, index: int, credit: Credit) -> tuple[Tensor, Tensor]:
-        """A root and the gradient there, by which a module follows ⟨its write, credit⟩."""
+        """A root and the gradient there, by which the parameters of a module follow ⟨its write, credit⟩."""
         end = self.ends[index]
-        if isinstance(credit, Tensor) or end is None or not credit.fits(end.layer):
+        if isinstance(credit, Tensor) or end is None or not credit.fits(*end):
             return self.writes[index], whole(credit)
-        root = credit.on_output_of(end.layer, end.reads)
+        root = credit.on_output_of(*end)
         return root, torch.ones_like(root)
 
     @property
