@@ -72,7 +72,9 @@ def of_monitor(found: dict[str, Any]) -> list[Row]:
 
 def of_train(found: dict[str, Any]) -> list[Row]:
     rows = [Row(f"step of {r['name']}", r["against"], r["ratio"], r.get("target"), spread(r)) for r in found["rows"]]
-    return rows + [Row(f"counted floor of dfa over bp, {how}", "", floor) for how, floor in found["floors"].items()]
+    return rows + [
+        Row(f"products of dfa over bp's, counted: {how}", "", ratio) for how, ratio in found["counted"].items()
+    ]
 
 
 def of_large(found: dict[str, Any]) -> list[Row]:
