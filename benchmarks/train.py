@@ -16,15 +16,14 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from multiplications import Multiplications
 from ratios import interleaved, ratio, write
 from walkback.experiments.assembly import assemble
 from walkback.experiments.config import RunConfig
@@ -160,18 +159,6 @@ def products(model: BlockModel, *, direct: bool) -> int:
     if direct:
         total += sum(DATA.classes * shape[0] for shape in model.site_shapes)
     return total
-
-
-class Multiplications(TorchDispatchMode):
-    """Counts those of matrix products; torch's own counter hooks every module, and a hooked layer is left whole."""
-
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
-            left, right = args[-2:]
-            self.count += left.shape[0] * left.shape[1] * right.shape[1]
-        return func(*args, **(kwargs or {}))
 
 
 def multiplied(method: str) -> int:
