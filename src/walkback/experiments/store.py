@@ -180,7 +180,7 @@ class RunStore:
     """
 
     def __init__(self, root: str | Path | None = None, archive: str | Path | None = None) -> None:
-        self.root = Path(root or os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER)
+        self.root = Path(root or default_place())
         self.archive = Path(archive) if archive is not None else self.root.parent / ARCHIVE
 
     @property
@@ -251,11 +251,16 @@ class RunStore:
         raise RunError(f"{prefix!r} could be any of {ids}. Give more digits.")
 
 
+def default_place() -> str:
+    """Where runs are kept unless somebody says otherwise."""
+    return os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER
+
+
 def open_store(place: str | Path | None = None, archive: str | Path | None = None) -> RunStore:
     """The store in a folder, or at an address such as s3://bucket/runs; the default is that of `RunStore`."""
     from walkback.experiments.objects import is_address
 
-    chosen = str(os.environ.get(ENVIRONMENT) or DEFAULT_FOLDER) if place is None else str(place)
+    chosen = default_place() if place is None else str(place)
     local = chosen.removeprefix("file://")
     if not local:
         raise InputError(f"the place of runs is {chosen!r}; expected a folder, or an address such as s3://bucket/runs.")
