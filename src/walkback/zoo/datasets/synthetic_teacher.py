@@ -24,7 +24,7 @@ from walkback.zoo.datasets.splits import Dataset, Preparation, Split
 INPUTS, DIRECTIONS, HIDDEN, DEPTH, CLASSES = 64, 3, 64, 2, 10
 TEST_SHARE = 0.2
 EASIEST, HARDEST = 1e-6, 1e6
-"""Limits of `alpha`: beyond them labels stay as they are, and far beyond, numbers fail."""
+"""Limits of `alpha`: beyond them hardly a label changes, and far beyond, numbers fail."""
 # Inputs are drawn with mean 0 and deviation 1, so there is nothing to normalise.
 PREPARATION = Preparation(mean=(0.0,), std=(1.0,))
 
@@ -41,7 +41,7 @@ def load(root: Path | str | None = None, *, alpha: float = 3.0, samples: int = 2
     if not EASIEST <= alpha <= HARDEST:
         raise InputError(
             f"alpha is {alpha}; expected {EASIEST:g} to {HARDEST:g}: below 1 easy, above 1 ever harder. "
-            "Beyond, the teacher's labels do not change any more."
+            "Beyond, hardly any of the teacher's labels changes."
         )
     if samples < 10 * CLASSES:
         raise InputError(f"{samples} samples were asked for; expected {10 * CLASSES} or more.")
