@@ -76,6 +76,7 @@ METHODS = Registry(
     {
         "bp": "walkback.zoo.methods.bp:BP",
         "fa": "walkback.zoo.methods.fa:FA",
+        "fa_block": "walkback.zoo.methods.fa_block:BlockFA",
         "dfa": "walkback.zoo.methods.dfa:DFA",
         "state_bridge": "walkback.zoo.methods.state_bridge:StateBridge",
         "credit_bridge": "walkback.zoo.methods.credit_bridge:CreditBridge",

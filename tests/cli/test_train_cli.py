@@ -402,3 +402,28 @@ def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
     assert "the same command goes on with it" in err
     assert "walkback train --method dfa" in err
     assert "Traceback" not in err
+
+
+def test_as_source_is_the_published_recipe_under_what_is_given(walkback, tmp_path):
+    status, _, err = walkback(
+        "train", "--method", "dfa", *TINY, "--epochs", "1", "--as", "source", "--penalty", "0.01"
+    )
+    assert (status, err.count("epoch 1/1")) == (0, 1)
+    options = json.loads((only_run(tmp_path / "runs") / "config.json").read_text())["config"]["method_options"]
+    assert options["credit_norm"] == "rms"
+    assert (options["credit_site"], options["feedback_of"], options["penalty"]) == ("read", "block", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--method", "dfa", "--as", "elsewhere"], "--as got 'elsewhere'; expected source"),
+        (["--as", "source"], "--as source needs a method"),
+        (["--method", "fa", "--as", "source"], "its FA is fa_block"),
+    ],
+)
+def test_a_recipe_that_is_not_there_is_refused(walkback, tmp_path, words, said):
+    status, _, err = walkback("train", *words)
+    assert status == 2
+    assert said.lower() in " ".join(err.split()).lower()
+    assert not (tmp_path / "runs").exists()

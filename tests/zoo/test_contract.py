@@ -97,7 +97,9 @@ def test_fresh_draws_change_the_credit_or_there_are_none(name, architecture):
     trace = trace_of(model, inputs, targets)
     first, second = (draw.credits(trace) for draw in draws)
     own, again = method.credits(trace), fresh_draws(method, 1, seed=0)[0].credits(trace)
-    for a, b, c, same in zip(own, first, second, again, strict=True):
+    # The chain of fa_block starts from the exact gradient, which no draw changes.
+    drawn = len(own) - 2 if name == "fa_block" else len(own)
+    for a, b, c, same in list(zip(own, first, second, again, strict=True))[:drawn]:
         assert not torch.allclose(a, b)
         assert not torch.allclose(b, c)
         assert torch.equal(b, same)
@@ -129,7 +131,9 @@ def test_the_credit_of_backprop_is_the_true_gradient(architecture):
 
 
 def test_only_dfa_promises_independent_feedback():
-    assert [name for name in METHODS if METHODS.load(name).independent_feedback] == ["dfa"]
+    promising = [name for name in METHODS if build_method(name, small("resmlp")).independent_feedback]
+    assert promising == ["dfa"]
+    assert not build_method("dfa", small("resmlp"), feedback_of="block").independent_feedback
 
 
 @every_method

@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 DEFAULTS = {"seed": 42, "epochs": 30}
 
 
-def config_from(flags: Mapping[str, Any], assignments: Iterable[str], file: Path | None) -> RunConfig:
-    """The config that a command line means: what is given there goes before what the file says."""
+def config_from(
+    flags: Mapping[str, Any], assignments: Iterable[str], file: Path | None, recipe: str | None = None
+) -> RunConfig:
+    """The config that a command line means: what is given there goes before the file, and that before the recipe."""
     from walkback.experiments.config import RunConfig, merged, read_toml, refuse_unknown_settings
 
     source = str(file) if file is not None else ""
-    settings = DEFAULTS | (read_toml(file) if file is not None else {})
-    settings = merged(settings, _nested(flags))
+    given = merged(read_toml(file) if file is not None else {}, _nested(flags))
     for assignment in assignments:
-        settings = merged(settings, assigned(assignment))
+        given = merged(given, assigned(assignment))
+    beneath = DEFAULTS | _recipe(recipe, given.get("method"))
+    # A setting that is given replaces what is beneath it; only tables of options are merged.
+    beneath = {name: value for name, value in beneath.items() if name not in given or isinstance(value, Mapping)}
+    settings = merged(beneath, given)
     refuse_unknown_settings(settings, source)
     missing = [name for name in ("method", "architecture", "data") if name not in settings]
     if missing:
@@ -34,6 +39,19 @@ def config_from(flags: Mapping[str, Any], assignments: Iterable[str], file: Path
             "`walkback zoo` lists what there is."
         )
     return RunConfig.from_dict(settings, source)
+
+
+def _recipe(name: str | None, method: Any) -> dict[str, Any]:
+    """The settings that `--as NAME` stands for."""
+    if name is None:
+        return {}
+    from walkback.experiments import source
+
+    if name != source.NAME:
+        raise InputError(f"--as got {name!r}; expected {source.NAME}, the recipe of the source study.")
+    if not isinstance(method, str):
+        raise InputError(f"--as {name} needs a method: give --method dfa, fa_block, state_bridge, …")
+    return source.recipe(method)
 
 
 def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:

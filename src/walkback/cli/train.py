@@ -36,8 +36,18 @@ def train(
         str | None, typer.Option("--arch", help="resmlp, vit_mini, …", rich_help_panel=NETWORK)
     ] = None,
     data: Annotated[str | None, typer.Option(help="cifar10, digits, …", rich_help_panel=NETWORK)] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="source",
+            help="The method as the source study has it, on its network, its data and for its 100 epochs; what else "
+            "is given goes before.",
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
     credit_norm: Annotated[
-        str | None, typer.Option(help="none or per_sample; the method has its default.", rich_help_panel=NETWORK)
+        str | None, typer.Option(help="none, per_sample or rms; the method has its default.", rich_help_panel=NETWORK)
     ] = None,
     penalty: Annotated[
         float | None, typer.Option(help="λ on what each block adds to the stream.", rich_help_panel=NETWORK)
@@ -76,11 +86,13 @@ def train(
     A run is its settings: the same command finds the same run again, and goes on with it or shows it.
     """
     given = dict(locals())
-    flags = {name: value for name, value in given.items() if name not in ("assignments", "config_file", "runs")}
+    flags = {
+        name: value for name, value in given.items() if name not in ("assignments", "config_file", "runs", "recipe")
+    }
     from walkback.cli.settings import config_from
     from walkback.experiments.store import open_store
 
-    config, store = config_from(flags, assignments or [], config_file), open_store(runs)
+    config, store = config_from(flags, assignments or [], config_file, recipe), open_store(runs)
     _show(store, _trained(config, store))
     return 0
 

@@ -137,12 +137,19 @@ class StepResult(NamedTuple):
     logits: Tensor
 
 
+CreditNorm = Literal["none", "per_sample", "rms"]
+
+
 @dataclass(frozen=True)
 class MethodOptions:
     """Options that every method has."""
 
-    credit_norm: Literal["none", "per_sample"] = "none"
-    """`per_sample`: each sample's credit is scaled to unit norm, so samples already learnt keep pushing."""
+    credit_norm: CreditNorm = "none"
+    """`per_sample`: each sample's credit is scaled to unit norm, so samples already learnt keep pushing. `rms`:
+    a / (RMS(a) + ε) of each sample, as the source study has it, so that ‖a‖ is √d; a credit that is a gradient is
+    that of the batch-mean loss there, and where that falls to ε the scaling fades."""
+    rms_epsilon: float = 1e-6
+    """ε of `rms`; the source study's value."""
     penalty: float = 0.0
     """λ of λ · mean over samples of ‖f_l(h_{l−1})‖², added to the objective of each block that learns."""
 
@@ -156,15 +163,17 @@ class Method(nn.Module, ABC):
 
     model: BlockModel
     options_type: ClassVar[type[MethodOptions]] = MethodOptions
-    independent_feedback: ClassVar[bool] = False
+    independent_feedback: bool = False
     """Whether the feedback of different sites is drawn independently."""
+    credit_is_gradient: ClassVar[bool] = False
+    """Whether a sample's credit has the size of the gradient of its own loss, so that `rms` divides it by the batch."""
 
     def __init__(self, model: BlockModel, generator: torch.Generator | None = None, **options: Any) -> None:
         super().__init__()
         # Past nn.Module's own __setattr__, which would make the model a part of the method's state_dict.
         self.__dict__["model"] = model
         self.options = read_options(self._name(), self.options_type, options)
-        require_at_least(self._name(), 0, penalty=self.options.penalty)
+        require_at_least(self._name(), 0, penalty=self.options.penalty, rms_epsilon=self.options.rms_epsilon)
         self.draw(generator)
         parameter = next(model.parameters())
         self.to(parameter.device, parameter.dtype)

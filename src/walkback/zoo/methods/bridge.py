@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from walkback.zoo.contract import MethodOptions
+from walkback.zoo.contract import CreditNorm, MethodOptions
 from walkback.zoo.methods.credit_forms import sample_norms, zero_as_one
 from walkback.zoo.methods.local_step import CreditSite, LocalMethod, LocalOptions
 from walkback.zoo.methods.site_vectors import as_site, vector_size
@@ -22,7 +22,7 @@ from walkback.zoo.options import require_at_least
 class BridgeOptions(LocalOptions):
     """Options of both bridges; the defaults are the reading that behaves as published."""
 
-    credit_norm: Literal["none", "per_sample"] = "per_sample"
+    credit_norm: CreditNorm = "per_sample"
     credit_site: CreditSite = "read"
     predictor_width: int = 256
     """Hidden units of the auxiliary network."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from walkback.zoo.contract import CreditNorm
 from walkback.zoo.methods.site_vectors import as_site
 
 
@@ -94,3 +95,19 @@ def per_sample_unit(credit: Credit) -> Credit:
     if isinstance(credit, FactoredCredit):
         return credit / zero_as_one(sample_norms(credit.whole()))
     return (credit.flatten(1) / zero_as_one(sample_norms(credit))).view(credit.shape)
+
+
+def rms_unit(credit: Credit, epsilon: float) -> Credit:
+    """a / (RMS(a) + ε) for each sample, RMS(a) = ‖a‖/√d over all entries of the sample; zero stays zero."""
+    tensor = whole(credit)
+    size = sample_norms(tensor) / tensor[0].numel() ** 0.5 + epsilon
+    if isinstance(credit, FactoredCredit):
+        return credit / zero_as_one(size)
+    return (credit.flatten(1) / zero_as_one(size)).view(credit.shape)
+
+
+def normalised(credit: Credit, norm: CreditNorm, *, epsilon: float, mean_over: int = 1) -> Credit:
+    """The credit as a block follows it; `rms` sees it divided by `mean_over`, as in the gradient of a batch's mean."""
+    if norm == "per_sample":
+        return per_sample_unit(credit)
+    return rms_unit(credit / mean_over, epsilon) if norm == "rms" else credit

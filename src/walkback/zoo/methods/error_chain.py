@@ -37,7 +37,7 @@ class ErrorChain(Method):
 
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass and one backward pass through the whole network."""
-        if self.options.credit_norm == "per_sample":
+        if self.options.credit_norm != "none":
             return self._accumulate_site_by_site(inputs, targets)
         with self.backward_rule():
             if self.options.penalty:
@@ -59,7 +59,7 @@ class ErrorChain(Method):
         """The error travels as it is; what each block follows is scaled. The penalty stays in its block."""
         with self.backward_rule():
             local = local_pass(self.model, inputs, targets, track_reads=True)
-        follow(self.model, local, dict(enumerate(chained_credits(local))), self.options)
+        follow(self.model, local, dict(enumerate(chained_credits(local))), self.options, gradient=True)
         return local.result
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from walkback.protocol.credit import Trace
 from walkback.zoo.contract import Block, BlockModel, LinearBlock, Method, MethodOptions, StepResult
-from walkback.zoo.methods.credit_forms import Credit, per_sample_unit, whole
+from walkback.zoo.methods.credit_forms import Credit, normalised, whole
 from walkback.zoo.methods.penalty import branch_penalty
 from walkback.zoo.plain_module import is_plain
 
@@ -123,17 +123,19 @@ def follow(
     *,
     credit_site: CreditSite = "written",
     objective: Tensor | None = None,
+    gradient: bool = False,
 ) -> None:
     """Add to `.grad`, averaged over the batch: stem and blocks by their credit, the head by e.
 
-    `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model.
+    `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model; `gradient` says
+    that a sample's credit has the size of the gradient of its own loss.
     """
     samples = len(local.logits)
+    norm, epsilon, mean_over = options.credit_norm, options.rms_epsilon, samples if gradient else 1
     roots, pulls = [local.logits], [local.trace.error / samples]
     for index in local.learning:
         credit = credits[local.site_of_credit(index, credit_site)]
-        if options.credit_norm == "per_sample":
-            credit = per_sample_unit(credit)
+        credit = normalised(credit, norm, epsilon=epsilon, mean_over=mean_over)
         root, pull = local.pulled(index, credit / samples)
         roots.append(root)
         pulls.append(pull)
@@ -173,6 +175,13 @@ class LocalMethod(Method):
         sites = local.sites_in_use
         credits, objective = self.credits_at(local.trace, sites)
         by_site = dict(zip(sites, credits, strict=True))
-        site = self.options.credit_site
-        follow(self.model, local, by_site, self.options, credit_site=site, objective=objective)
+        follow(
+            self.model,
+            local,
+            by_site,
+            self.options,
+            credit_site=self.options.credit_site,
+            objective=objective,
+            gradient=self.credit_is_gradient,
+        )
         return local.result
