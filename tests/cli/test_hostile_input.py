@@ -268,12 +268,14 @@ def test_help_that_nobody_reads_is_no_verdict_either(words):
     assert not done.stderr
 
 
-def test_a_full_disk_is_told_where_anything_can_be():
+@pytest.mark.parametrize("buffering", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_a_full_disk_is_told_where_anything_can_be(buffering):
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device, not a file of ours
-        done = command("zoo", stdout=full, stderr=subprocess.PIPE)
+        done = command("zoo", stdout=full, stderr=subprocess.PIPE, env=others | buffering)
         assert done.returncode == 2
         assert done.stderr == "walkback: the system refused: No space left on device.\n"
-        assert command("--help", stdout=full, stderr=subprocess.PIPE).returncode == 2
+        assert command("--help", stdout=full, stderr=subprocess.PIPE, env=others | buffering).returncode == 2
 
 
 @pytest.mark.parametrize("words", [["replay", AUDIT], ["zoo", "digits"], ["train", "--help"]])

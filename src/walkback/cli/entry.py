@@ -61,10 +61,16 @@ def _listed(entries: dict[str, str], width: int) -> str:
 
 
 def leave(status: int) -> NoReturn:
-    """End although nobody reads: what is left in the streams would raise once more as Python ends."""
+    """End with this status although nobody reads: what is left in a stream would raise once more as Python ends.
+
+    A stream that cannot be written is closed here, because Python would flush it at exit and end with 120.
+    """
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
-            stream.close()
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()
     sys.exit(status)
 
 

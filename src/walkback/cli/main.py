@@ -95,18 +95,19 @@ def run() -> None:
     try:
         with _warnings_as_sentences():
             status = app(standalone_mode=False)
+            sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     except WalkbackError as error:
         typer.echo(f"walkback: {error}", err=True)
-        sys.exit(ERROR)
+        leave(ERROR)
     except (BrokenPipeError, SystemExit):
         # The reader of our output has gone, which the libraries behind help and tables end with 1, a verdict here.
         leave(ERROR)
     except OSError as error:
         where, advice = (f" {str(error.filename)[:200]!r}", " Give another path.") if error.filename else ("", "")
         typer.echo(f"walkback: the system refused{where}: {error.strerror or error}.{advice}", err=True)
-        sys.exit(ERROR)
+        leave(ERROR)
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
             error.show()  # a usage error of the command-line library, in its own words
@@ -114,7 +115,7 @@ def run() -> None:
             typer.echo(f"walkback: {_out_of_memory(error)} Give a smaller network, batch or record.", err=True)
         else:
             traceback.print_exc()
-        sys.exit(ERROR)
+        leave(ERROR)
     if status == INTERRUPTED:
         typer.echo("walkback: interrupted", err=True)
-    sys.exit(status if isinstance(status, int) else 0)
+    leave(status if isinstance(status, int) else 0)
