@@ -405,9 +405,7 @@ def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
 
 
 def test_as_source_is_the_published_recipe_under_what_is_given(walkback, tmp_path):
-    status, _, err = walkback(
-        "train", "--method", "dfa", *TINY, "--epochs", "1", "--as", "source", "--penalty", "0.01"
-    )
+    status, _, err = walkback("train", "--method", "dfa", *TINY, "--epochs", "1", "--as", "source", "--penalty", "0.01")
     assert (status, err.count("epoch 1/1")) == (0, 1)
     options = json.loads((only_run(tmp_path / "runs") / "config.json").read_text())["config"]["method_options"]
     assert options["credit_norm"] == "rms"

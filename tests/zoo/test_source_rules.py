@@ -98,27 +98,50 @@ def numpy_terminal(model, trace):
     return out
 
 
-def test_fa_by_block_is_a_chain_of_products_from_the_exact_terminal_gradient():
-    model, (inputs, targets) = small("resmlp").eval(), batch()
-    method = build_method("fa_block", model)
-    trace = trace_of(model, inputs, targets)
-    last = numpy_terminal(model, trace)
-    expected = {3: last, 2: last}
-    expected[1] = last @ method.feedback(1).numpy()
-    expected[0] = expected[1] @ method.feedback(0).numpy()
-    for site, credit in enumerate(method.credits(trace)):
-        np.testing.assert_allclose(credit.numpy(), expected[site], rtol=1e-9, atol=1e-14)
+def numpy_chain(model, method, trace):
+    """c_0 … c_L."""
+    chain = [numpy_terminal(model, trace)]
+    for site in reversed(range(len(model.blocks))):
+        chain.insert(0, chain[0] @ method.feedback(site).numpy())
+    return chain
 
 
-def test_fa_by_block_at_the_written_site_starts_at_the_last_one():
+@pytest.mark.parametrize("site", ["read", "written"])
+def test_fa_by_block_is_a_chain_of_products_from_the_exact_terminal_gradient(site):
     model, (inputs, targets) = small("resmlp").eval(), batch()
-    method = build_method("fa_block", model, credit_site="written")
+    method = build_method("fa_block", model, credit_site=site)
     trace = trace_of(model, inputs, targets)
-    expected = numpy_terminal(model, trace)
-    for site, credit in reversed(list(enumerate(method.credits(trace)))):
-        np.testing.assert_allclose(credit.numpy(), expected, rtol=1e-9, atol=1e-14)
-        if site:
-            expected = expected @ method.feedback(site - 1).numpy()
+    chain = numpy_chain(model, method, trace)
+    expected = [*chain[1:], chain[-1]] if site == "read" else chain
+    for credit, twin in zip(method.credits(trace), expected, strict=True):
+        np.testing.assert_allclose(credit.numpy(), twin, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("site", ["read", "written"])
+def test_every_block_and_the_stem_follow_their_link_of_the_chain(site):
+    model, (inputs, targets) = small("resmlp").eval(), batch()
+    method = build_method("fa_block", model, credit_site=site)
+    method.accumulate(inputs, targets)
+    chain, found = numpy_chain(model, method, trace_of(model, inputs, targets)), gradients(model)
+    expected = followed(model, inputs, targets, chain, sites=[1, 2, 3])
+    expected["stem.1.weight"] = torch.as_tensor(chain[0]).T @ inputs.flatten(1) / len(targets)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("site", ["read", "written"])
+def test_where_the_stream_changes_its_shape_a_block_follows_what_it_writes(site):
+    model, (inputs, targets) = small("small_cnn").eval(), batch()
+    method = build_method("fa_block", model, credit_site=site)
+    method.accumulate(inputs, targets)
+    trace = trace_of(model, inputs, targets)
+    credits = method.credits(trace)
+    block = model.blocks[-1]
+    objective = (block(trace.hiddens[-2]) * credits[-1]).sum() / len(targets)
+    for parameter, gradient in zip(
+        block.parameters(), torch.autograd.grad(objective, list(block.parameters())), strict=True
+    ):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [EPSILON, 0.01])

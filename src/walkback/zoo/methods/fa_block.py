@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from walkback.protocol.credit import Trace
 from walkback.zoo.contract import MethodOptions
+from walkback.zoo.methods.credit_forms import Credit
 from walkback.zoo.methods.local_step import CreditSite, LocalMethod, LocalOptions
 from walkback.zoo.methods.site_vectors import as_site, read_vectors, vector_size
 from walkback.zoo.methods.terminal import terminal_gradient
@@ -25,17 +26,18 @@ class BlockFAOptions(LocalOptions):
 
 
 class BlockFA(LocalMethod):
-    """c_L = ∂ℓ/∂h_L, c_l = c_{l+1} B_l: what block l follows, with B_l ~ N(0, 1/d) fixed, no skip and no Jacobian.
+    """c_L = ∂ℓ/∂h_L, c_l = c_{l+1} B_l: what block l follows, and c_0 the stem; B_l ~ N(0, 1/d) fixed.
 
-    This is the "vanilla FA" of the source study. Its last block gets the exact gradient, so its mean alignment can
-    look fine while every other block follows noise. `fa` is another method: there every Linear has its matrix, and
-    skips and norms keep their Jacobians.
+    No skip and no Jacobian takes part: this is the "vanilla FA" of the source study. Its last block gets the exact
+    gradient, so its mean alignment can look fine while every other block follows noise. `fa` is another method:
+    there every Linear has its matrix, and skips and norms keep their Jacobians.
 
-    With `credit_site="read"` the site that block l reads has the credit c_l, the stem follows c_1, and the last site
-    has c_L too; the study states the chain and its start, not the scale of B_l, which only ε of `rms` can see.
-    With "written" it is the site that block l writes, and so it is where a block changes the shape of the stream.
-    Of tokens, the class token's gradient travels, and every token below gets what arrives; a (B, C, H, W) site counts
-    as one vector.
+    With `credit_site="read"` the site that block l reads has the credit c_l, and so the study measures it; with
+    "written" it is the site that block l writes, and so it is where a block changes the shape of the stream. What
+    each block follows is the same. The study states the chain and its start; that the stem has a matrix of its own was
+    chosen because the published cosines of the blocks are those of this reading, and the scale of B_l, which only ε
+    of `rms` can see, is ours. Of tokens, the class token's gradient travels, and every token below gets what arrives;
+    a (B, C, H, W) site counts as one vector.
     """
 
     options_type: ClassVar[type[MethodOptions]] = BlockFAOptions
@@ -57,12 +59,26 @@ class BlockFA(LocalMethod):
         return self.get_buffer(f"feedback_{site}")
 
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], None]:
-        """The chain down to the first of these sites; the last site has the exact gradient."""
+        """What the block that reads each site follows, or that writes it; the last site has the exact gradient."""
+        shapes, chain = self.model.site_shapes, self._chain(trace)
+        return [
+            chain[-1] if site == len(shapes) - 1 else chain[site + (self.credit_site == "read")] for site in sites
+        ], None
+
+    def stem_credit(self, trace: Trace, credits: Mapping[int, Credit]) -> Tensor:
+        """c_0."""
+        return self._chain(trace)[0]
+
+    @property
+    def credit_site(self) -> CreditSite:
+        """The option, but where a block changes the stream's shape its credit fits only the site that it writes."""
+        return self.options.credit_site if len(set(self.model.site_shapes)) == 1 else "written"
+
+    def _chain(self, trace: Trace) -> list[Tensor]:
+        """c_0 … c_L, in the shapes of the sites that are written."""
         shapes, exact = self.model.site_shapes, terminal_gradient(self.model, trace)
-        last = len(shapes) - 1
-        # Where every block reads the shape that it writes, the chain starts one site further down.
-        reads = self.options.credit_site == "read" and len(set(shapes)) == 1
-        vectors = {max(last - reads, 0): read_vectors(exact)}
-        for site in reversed(range(min(sites), max(last - reads, 0))):
-            vectors[site] = vectors[site + 1] @ self.feedback(site)
-        return [exact if site == last else as_site(vectors[site], shapes[site]) for site in sites], None
+        chain, vectors = [exact], read_vectors(exact)
+        for site in reversed(range(len(shapes) - 1)):
+            vectors = vectors @ self.feedback(site)
+            chain.append(as_site(vectors, shapes[site]))
+        return chain[::-1]

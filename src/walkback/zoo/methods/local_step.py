@@ -124,17 +124,20 @@ def follow(
     credit_site: CreditSite = "written",
     objective: Tensor | None = None,
     gradient: bool = False,
+    stem: Credit | None = None,
 ) -> None:
     """Add to `.grad`, averaged over the batch: stem and blocks by their credit, the head by e.
 
     `credits` maps a site to a_l; `objective` is the method's own, for what it trains beside the model; `gradient` says
-    that a sample's credit has the size of the gradient of its own loss.
+    that a sample's credit has the size of the gradient of its own loss; `stem` is what the stem follows, where that is
+    not a_0.
     """
     samples = len(local.logits)
     norm, epsilon, mean_over = options.credit_norm, options.rms_epsilon, samples if gradient else 1
     roots, pulls = [local.logits], [local.trace.error / samples]
     for index in local.learning:
-        credit = credits[local.site_of_credit(index, credit_site)]
+        own = stem if index == 0 else None
+        credit = credits[local.site_of_credit(index, credit_site)] if own is None else own
         credit = normalised(credit, norm, epsilon=epsilon, mean_over=mean_over)
         root, pull = local.pulled(index, credit / samples)
         roots.append(root)
@@ -161,9 +164,18 @@ class LocalMethod(Method):
     options_type: ClassVar[type[MethodOptions]] = LocalOptions
     options: LocalOptions
 
+    @property
+    def credit_site(self) -> CreditSite:
+        """Which site's credit a block follows."""
+        return self.options.credit_site
+
     @abstractmethod
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Credit], Tensor | None]:
         """The credit of each of these sites, and the method's own training objective, if it has one."""
+
+    def stem_credit(self, trace: Trace, credits: Mapping[int, Credit]) -> Credit:
+        """What the stem follows: a_0, among the credits by site, unless the method has another for it."""
+        return credits[0]
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
         """a_0 … a_L."""
@@ -180,8 +192,9 @@ class LocalMethod(Method):
             local,
             by_site,
             self.options,
-            credit_site=self.options.credit_site,
+            credit_site=self.credit_site,
             objective=objective,
             gradient=self.credit_is_gradient,
+            stem=self.stem_credit(local.trace, by_site) if 0 in local.learning else None,
         )
         return local.result
