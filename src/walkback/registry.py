@@ -91,6 +91,7 @@ ARCHITECTURES = Registry(
         "vit_mini": "walkback.zoo.architectures.vit_mini:vit_mini",
         "small_cnn": "walkback.zoo.architectures.small_cnn:small_cnn",
         "student_net": "walkback.zoo.architectures.student_net:student_net",
+        "small_resnet": "walkback.zoo.architectures.small_resnet:small_resnet",
     },
 )
 

@@ -22,6 +22,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "vit_mini": {"width": 12, "depth": 2, "heads": 2},
     "small_cnn": {"channels": [3, 4, 5], "fc_width": 7},
     "student_net": {"width": 12, "depth": 2},
+    "small_resnet": {"channels": 4, "depth": 2},
 }
 
 

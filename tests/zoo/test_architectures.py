@@ -31,6 +31,7 @@ def test_every_architecture_takes_every_kind_of_data(architecture, data):
         ("student_net", [(128,)] * 5),
         ("vit_mini", [(17, 128)] * 5),
         ("small_cnn", [(32, 16, 16), (64, 8, 8), (128, 4, 4), (256,)]),
+        ("small_resnet", [(32, 16, 16)] * 5),
     ],
 )
 def test_default_sites_on_cifar(architecture, shapes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -68,9 +69,17 @@ def test_a_sweep_descends_the_energy_one_state_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("architecture", "step"), [("resmlp", 0.3), ("student_net", 0.3), ("small_cnn", 0.3), ("vit_mini", 0.1)]
+    ("architecture", "step", "fall"),
+    [
+        ("resmlp", 0.3, 1),
+        ("student_net", 0.3, 1),
+        ("small_cnn", 0.3, 1),
+        ("vit_mini", 0.1, 1),
+        # Its head averages over 256 pixels, and each feels so little of the loss that the sum hardly falls.
+        ("small_resnet", 0.3, 0),
+    ],
 )
-def test_every_sweep_lowers_energy_and_loss_together(architecture, step):
+def test_every_sweep_lowers_energy_and_loss_together(architecture, step, fall):
     torch.manual_seed(0)
     model = build_model(architecture, DataSpec((3, 32, 32), 10)).eval()
     inputs, targets = torch.randn(8, 3, 32, 32), torch.randint(10, (8,))
@@ -80,8 +89,8 @@ def test_every_sweep_lowers_energy_and_loss_together(architecture, step):
         states = build_method("ep", model, sweeps=sweeps, step=step).relax(free, targets) if sweeps else free
         loss = F.cross_entropy(model.head(states[-1]), targets, reduction="sum")
         heights.append((energy(model, inputs, states) + loss).item())
-    assert heights == sorted(heights, reverse=True)
-    assert heights[-1] < heights[0] - 1
+    assert all(after < before for before, after in itertools.pairwise(heights))
+    assert heights[-1] < heights[0] - fall
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

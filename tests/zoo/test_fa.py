@@ -21,7 +21,7 @@ from zoo_networks import (
 from walkback.errors import InputError
 from walkback.registry import ARCHITECTURES
 from walkback.zoo import BlockModel, DataSpec, build_method
-from walkback.zoo.architectures.small_cnn import SkiplessBlock
+from walkback.zoo.architectures.small_cnn import Stage
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -91,7 +91,7 @@ def test_feedback_has_the_variance_of_initial_weights():
 
 
 def test_padding_by_name_is_refused():
-    conv = SkiplessBlock(nn.Sequential(nn.Conv2d(1, 1, 3, padding="same"), nn.Flatten()))
+    conv = Stage(nn.Sequential(nn.Conv2d(1, 1, 3, padding="same"), nn.Flatten()))
     model = BlockModel(nn.Identity(), [conv], nn.Linear(64, 2), DataSpec((1, 8, 8), 2))
     with pytest.raises(InputError, match="padding 'same'"):
         build_method("fa", model)

@@ -19,13 +19,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "vit_mini": {"width": 12, "depth": 2, "heads": 2},
     "small_cnn": {"channels": (3, 4, 5), "fc_width": 7},
     "student_net": {"width": 12, "depth": 3},
+    "small_resnet": {"channels": 4, "depth": 3},
 }
 
 
-def small(architecture: str, *, seed: int = 0, dtype: torch.dtype = torch.float64) -> BlockModel:
+def small(architecture: str, *, seed: int = 0, dtype: torch.dtype = torch.float64, **options: Any) -> BlockModel:
     """A small network with all its weights moved off their special initial values."""
     torch.manual_seed(seed)
-    model = build_model(architecture, DATA, **SMALL.get(architecture, {})).to(dtype)
+    model = build_model(architecture, DATA, **SMALL.get(architecture, {}) | options).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)

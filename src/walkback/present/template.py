@@ -20,6 +20,7 @@ NORMALISATION = {
     "student_net": "pre-norm LayerNorm in each block; no terminal norm",
     "vit_mini": "pre-norm LayerNorm in each block; a terminal LayerNorm",
     "small_cnn": "BatchNorm after each convolution; no terminal norm",
+    "small_resnet": "BatchNorm after each convolution; no terminal norm",
 }
 """What the architectures of the zoo do where their options do not say it."""
 

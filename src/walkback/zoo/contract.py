@@ -52,17 +52,26 @@ class Block(nn.Module, ABC):
         return self.join(hidden, self.branch(hidden))
 
 
+class SkiplessBlock(Block):
+    """A block that replaces its input: h_l = f(h_{l−1}), so its branch is its output."""
+
+    def join(self, hidden: Tensor, branch: Tensor) -> Tensor:
+        """The branch alone."""
+        return branch
+
+
 class LinearBlock(Block):
-    """A residual block whose last layer is a Linear: h + last(features(h)).
+    """A block whose last layer is a Linear: h + last(features(h)), or last(features(h)) for a `SkiplessBlock`.
 
     It computes what any block of these layers does; a method whose credit has a low rank makes its step cheaper by
-    knowing the last layer. So that what it knows is true, neither `branch` nor `join` may be anything else.
+    knowing the last layer. So that what it knows is true, neither `branch` nor `join` may be anything else: either
+    `join` hands the gradient of what the block writes to its last layer as it is.
     """
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        for name in ("branch", "join"):
-            if getattr(cls, name) is not getattr(LinearBlock, name):
+        for name, known in (("branch", (LinearBlock.branch,)), ("join", (Block.join, SkiplessBlock.join))):
+            if getattr(cls, name) not in known:
                 raise TypeError(f"{cls.__name__} has a {name} of its own; make it a Block, not a LinearBlock.")
 
     @property

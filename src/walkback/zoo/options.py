@@ -66,10 +66,10 @@ def require_at_most(owner: str, most: float, **values: float) -> None:
 
 
 def require_positive(owner: str, **values: float) -> None:
-    """Raise `InputError` for a value that is not above zero."""
+    """Raise `InputError` for a value that is not above zero, or is infinite."""
     for name, value in values.items():
-        if not value > 0:
-            raise InputError(f"{owner}: {name} is {value!r}; expected a number above 0.")
+        if not 0 < value < math.inf:
+            raise InputError(f"{owner}: {name} is {value!r}; expected a finite number above 0.")
 
 
 def as_dict(options: Any) -> dict[str, Any]:
