@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +124,57 @@ def test_the_global_generator_and_the_split_are_left_alone() -> None:
     assert torch.equal(split.inputs, pixels)
 
 
+CLASSES = 10
+
+
+def labelled(seed: int = 7, count: int = 40, **options: Any) -> Batches:
+    return Batches(image_split(count), 16, seed=seed, augment=True, shuffle=True, **options)
+
+
+def test_random_labels_are_uniform_over_the_classes() -> None:
+    batches = labelled(count=2000, random_labels=CLASSES)
+    drawn = torch.cat([labels for epoch in range(5) for _, labels in batches.epoch(epoch)])
+    assert drawn.dtype == torch.int64
+    counts = np.bincount(drawn.numpy(), minlength=CLASSES)
+    assert len(counts) == CLASSES
+    # χ² with nine degrees of freedom: 27.9 is passed once in a thousand times.
+    assert ((counts - 1000) ** 2 / 1000).sum() < 27.9
+
+
+def test_random_labels_have_nothing_to_do_with_the_true_ones() -> None:
+    split = Split(torch.zeros(4000, 3), torch.arange(4000) % CLASSES, Preparation((0.0,), (1.0,)))
+    (truth,) = [labels for _, labels in Batches(split, 4000, seed=7, shuffle=True).epoch(0)]
+    batches = Batches(split, 4000, seed=7, shuffle=True, random_labels=CLASSES)
+    (drawn,) = [labels for _, labels in batches.epoch(0)]
+    agreeing = (truth == drawn).double().mean().item()
+    # A tenth agree by chance; four standard deviations.
+    assert abs(agreeing - 0.1) < 4 * (0.1 * 0.9 / 4000) ** 0.5
+
+
+def test_random_labels_are_new_in_every_batch_and_epoch() -> None:
+    batches = labelled(count=4 * 16, random_labels=CLASSES)
+    drawn = [tuple(labels.tolist()) for epoch in range(3) for _, labels in batches.epoch(epoch)]
+    assert len(set(drawn)) == len(drawn) == 12
+
+
+def test_random_labels_of_an_epoch_depend_on_seed_and_epoch_alone() -> None:
+    straight = [everything(labelled(random_labels=CLASSES), epoch)[1] for epoch in range(3)]
+    torch.manual_seed(999)
+    assert torch.equal(everything(labelled(random_labels=CLASSES), 2)[1], straight[2])
+    assert not torch.equal(everything(labelled(8, random_labels=CLASSES), 2)[1], straight[2])
+
+
+def test_random_labels_leave_the_inputs_and_the_split_as_they_are() -> None:
+    split = image_split()
+    ours = Batches(split, 16, seed=7, augment=True, shuffle=True, random_labels=CLASSES)
+    assert torch.equal(everything(ours, 3)[0], everything(labelled(), 3)[0])
+    assert torch.equal(split.labels, torch.arange(40))
+
+
+def test_the_last_batch_has_as_many_random_labels_as_inputs() -> None:
+    assert [len(labels) for _, labels in labelled(random_labels=2).epoch(0)] == [16, 16, 8]
+
+
 @pytest.mark.parametrize(("drop_last", "sizes"), [(False, [16, 16, 8]), (True, [16, 16])])
 def test_every_sample_comes_once(drop_last: bool, sizes: list[int]) -> None:
     batches = Batches(image_split(), 16, shuffle=True, drop_last=drop_last)
@@ -160,6 +212,7 @@ def test_held_out_batches_are_the_first_whole_ones_of_the_test_split() -> None:
         ({"batch_size": 16, "seed": -1}, "seed is -1"),
         ({"batch_size": 16, "seed": 1.5}, r"seed is 1\.5"),
         ({"batch_size": 64, "drop_last": True}, "leave none"),
+        ({"batch_size": 16, "random_labels": 0}, "number of classes to draw labels from is 0"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, object], message: str) -> None:

@@ -25,7 +25,9 @@ class Batches:
     """The batches of any epoch of a split.
 
     `augment` crops and flips as far as the split's preparation says; a set that declares neither is left as
-    it is. The split is moved to `device` once, and batches are made there.
+    it is. `random_labels` is a number of classes: the labels are then drawn from them, uniformly and anew for every
+    batch, and the split's own are not read; the inputs are those of the same batches with their own labels. The
+    split is moved to `device` once, and batches are made there.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Batches:
         augment: bool = False,
         shuffle: bool = False,
         drop_last: bool = False,
+        random_labels: int | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         _check_size(batch_size, "batch size")
@@ -47,7 +50,9 @@ class Batches:
                 f"batches of {batch_size} from {len(split)} samples with drop_last leave none. "
                 "Make them smaller, or keep the last one."
             )
-        self.batch_size, self.seed = batch_size, seed
+        if random_labels is not None:
+            _check_size(random_labels, "number of classes to draw labels from")
+        self.batch_size, self.seed, self.random_labels = batch_size, seed, random_labels
         self.augment, self.shuffle, self.drop_last = augment, shuffle, drop_last
         self._split = _on_device(split, device)
 
@@ -71,7 +76,10 @@ class Batches:
         offsets = torch.randint(0, 2 * crop + 1, (2, count), generator=generator) if crop else None
         flip = preparation.flip and self.augment
         flipped = torch.randint(0, 2, (count,), generator=generator).bool() if flip else None
-        return _Draws(order, offsets, flipped).to(self._split.labels.device)
+        # Last, so that what is drawn before it, and with it the inputs, is the same without it.
+        classes = self.random_labels
+        labels = None if classes is None else torch.randint(0, classes, (count,), generator=generator)
+        return _Draws(order, offsets, flipped, labels).to(self._split.labels.device)
 
     def _batches(self, draws: _Draws) -> Iterator[Batch]:
         split = self._split
@@ -81,19 +89,21 @@ class Batches:
             stored = split.inputs.index_select(0, chosen)
             if draws.offsets is not None or draws.flipped is not None:
                 stored = _windows(stored, split.preparation.crop, draws.offsets, draws.flipped, part)
-            yield normalised(stored, split.preparation), split.labels.index_select(0, chosen)
+            labels = split.labels.index_select(0, chosen) if draws.labels is None else draws.labels[part]
+            yield normalised(stored, split.preparation), labels
 
 
 @dataclass(frozen=True)
 class _Draws:
-    """The order of an epoch (N,); for each place in it the crop's offsets (2, N) and whether to flip (N,)."""
+    """The order of an epoch (N,); for each place in it the crop's offsets (2, N), whether to flip, and the label."""
 
     order: Tensor
     offsets: Tensor | None
     flipped: Tensor | None
+    labels: Tensor | None
 
     def to(self, device: torch.device) -> _Draws:
-        moved = (None if drawn is None else drawn.to(device) for drawn in (self.offsets, self.flipped))
+        moved = (None if drawn is None else drawn.to(device) for drawn in (self.offsets, self.flipped, self.labels))
         return _Draws(self.order.to(device), *moved)
 
 
