@@ -93,6 +93,8 @@ def test_the_command_that_a_run_stores_makes_that_run(walkback, tmp_path):
         "--schedule",
         "constant",
     ]
+    flags += ["--freezing", "ladder:1", "--targets", "random", "--set", "arch.residual_add=false"]
+    flags += ["--set", "arch.w2_std=0.5"]
     walkback(
         *DFA, *flags, "--optimizer", "adam", "--weight-decay", "0", "--seed", 3, "--set", "method.credit_site=read"
     )
@@ -296,7 +298,14 @@ def test_runs_lists_what_there_is_and_how_far_it_is(walkback, tmp_path):
         (["--credit-norm", "sometimes"], "expected one of 'none', 'per_sample'"),
         (["--epochs", "-1"], "epochs"),
         (["--config", "missing.toml"], "cannot read missing.toml"),
-        (["--freezing", "everything"], "freezing"),
+        (["--freezing", "everything"], "freezing is 'everything'; expected one of none, blocks, shallow, or ladder:K"),
+        (["--freezing", "ladder:x"], "freezing is 'ladder:x'; expected one of"),
+        (["--freezing", "ladder:-1"], "freezing is 'ladder:-1'; expected one of"),
+        (["--freezing", "ladder:2"], "freezing is 'ladder:2', and the network has 2 blocks."),
+        (["--freezing", "ladder:99"], "freezing is 'ladder:99', and the network has 2 blocks."),
+        (["--targets", "wrong"], "targets: Input should be 'true' or 'random', not 'wrong'"),
+        (["--set", "arch.w2_std=Infinity"], "w2_std is inf; expected a finite number above 0"),
+        (["--set", "arch.residual_add=no"], "residual_add is 'no'; expected true or false"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence_and_exit_2(walkback, tmp_path, words, says):

@@ -23,7 +23,7 @@ from walkback.cli.main import app
 from walkback.errors import InputError, UnknownName, WalkbackError
 from walkback.experiments import lock
 from walkback.experiments.executors import Ended, LocalProcesses
-from walkback.experiments.grid import GridConfig, rows_named, unique_runs
+from walkback.experiments.grid import GridConfig, row_of, rows_named, unique_runs
 from walkback.experiments.presets import preset
 from walkback.experiments.store import RunStore
 from walkback.experiments.studies.audit import audit_of
@@ -123,6 +123,18 @@ def test_names_tell_grids_apart():
     assert others[0] == "resmlp_d256"
     assert [file_name(each, "the name") for each in others] == others
     assert len(set(others)) == len(others)
+
+
+def test_a_ladder_is_a_grid_whose_rungs_share_the_frozen_baseline():
+    rungs = [row_of(f"bp ladder {last}", "bp", {}, freezing=f"ladder:{last}") for last in (1, 2, 3)]
+    grid = GridConfig(architecture="resmlp", data="digits", rows=(*rungs, *rows_named(["bp"])), seeds=(1, 2))
+    assert [cell.config.freezing for cell in grid.cells()][::2] == ["ladder:1", "ladder:2", "ladder:3", "none"]
+    assert {cell.baseline.freezing for cell in grid.cells()} == {"blocks"}
+    assert len(grid.runs()) == 2 * (4 + 1)
+    whole = GridConfig(
+        architecture="resmlp", data="cifar10", rows=rows_named(["bp"]), settings={"freezing": "ladder:2"}
+    )
+    assert file_name(whole.name, "the name") == "resmlp_d256_freezing_ladder-2"
 
 
 def test_bad_grids_are_refused():

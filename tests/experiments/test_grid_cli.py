@@ -51,6 +51,13 @@ def test_settings_reach_every_run():
     assert grid.seeds == (42, 123, 456)
 
 
+def test_a_grid_on_a_ladder_or_with_random_targets_has_the_baselines_of_that():
+    (grid,) = grids_from(None, GIVEN, ["freezing=ladder:2", "targets=random"], None).values()
+    assert grid.name == "resmlp_d256_digits_freezing_ladder-2_targets_random"
+    assert {(cell.config.freezing, cell.config.targets) for cell in grid.cells()} == {("ladder:2", "random")}
+    assert {(cell.baseline.freezing, cell.baseline.targets) for cell in grid.cells()} == {("blocks", "random")}
+
+
 def test_no_epochs_are_none_and_not_the_default():
     (grid,) = grids_from(None, GIVEN | {"epochs": 0}, [], "mine").values()
     assert {cell.config.epochs for cell in grid.cells()} == {0}
@@ -66,6 +73,11 @@ def test_no_epochs_are_none_and_not_the_default():
         (["--arch", "resmpl", "--data", "digits", "--methods", "bp"], UnknownName, "Did you mean 'resmlp'"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "dfa:penalty"], InputError, "METHOD:OPTION=VALUE"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "bp", "--set", "seed=3"], InputError, "not for a grid"),
+        (
+            ["--arch", "resmlp", "--data", "digits", "--methods", "bp", "--set", "freezing=blocks"],
+            InputError,
+            "adds its frozen baselines by itself",
+        ),
         (["--arch", "resmlp", "--data", "digits", "--methods", "bp", "--workers", "0"], Exception, "(range|than).*1"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "dfa:pennalty=1"], InputError, "Did you mean 'penalty'"),
     ],

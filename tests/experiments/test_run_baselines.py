@@ -25,6 +25,39 @@ def test_the_baseline_is_the_same_run_with_frozen_blocks():
     assert matched_baseline(config.changed(freezing="shallow")) is None
 
 
+def test_the_baseline_of_a_ladder_is_its_foot():
+    config = tiny(method_options={"penalty": 0.1})
+    assert matched_baseline(config.changed(freezing="ladder:1")) == matched_baseline(config)
+    assert matched_baseline(config.changed(freezing="ladder:0")) is None
+
+
+def test_the_baseline_of_random_targets_has_random_targets():
+    config = tiny(targets="random")
+    baseline = matched_baseline(config)
+    assert baseline == config.changed(freezing="blocks")
+    assert baseline.targets == "random"
+    assert baseline != matched_baseline(tiny())
+
+
+def test_a_ladder_is_judged_with_its_baseline_and_says_what_learnt(store):
+    config = tiny("bp", freezing="ladder:1", architecture_options={"width": 12, "depth": 4})
+    train_or_resume(config, store)
+    assert "--freezing blocks" in finished_report(store, config).notes
+    frozen = train_or_resume(matched_baseline(config), store).result()
+    report = finished_report(store, config)
+    assert report.frozen_baseline_acc == frozen["accuracy"]
+    assert "Of its 4 blocks only the last 1 learnt" in report.notes
+    assert "No block followed the credit of h_1 to h_2," in report.notes
+
+
+def test_random_targets_are_told_in_the_report(store):
+    config = tiny("dfa", targets="random", epochs=1)
+    train_or_resume(config, store)
+    notes = finished_report(store, config).notes
+    assert "labels drawn at random, anew for every batch" in notes
+    assert "--freezing blocks --targets random" in notes
+
+
 @pytest.mark.parametrize("method", ["bp", "dfa"])
 def test_one_baseline_serves_every_penalty_because_it_does_nothing_there(method, store):
     penalised = tiny(method, method_options={"penalty": 0.1})

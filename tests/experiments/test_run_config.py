@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from walkback.errors import InputError, UnknownName
 from walkback.experiments.config import RunConfig
 from walkback.experiments.derive import derived_seed
+from walkback.experiments.store import described
 
+RECORD = sorted((Path(__file__).parents[2] / "results" / "runs").glob("*.json"))
 BASE = {"method": "dfa", "architecture": "resmlp", "data": "cifar10", "seed": 42, "epochs": 30}
 
 
@@ -35,6 +40,10 @@ def test_equal_configs_have_one_id_however_they_are_written():
         {"method_options": {"penalty": 0.01}},
         {"architecture_options": {"width": 512}},
         {"freezing": "blocks"},
+        {"freezing": "ladder:2"},
+        {"targets": "random"},
+        {"architecture_options": {"residual_add": False}},
+        {"architecture_options": {"w2_std": 0.5}},
         {"batch_size": 64},
         {"optimizer": "sgd"},
         {"learning_rate": 3e-3},
@@ -50,6 +59,43 @@ def test_every_setting_enters_the_id(change):
 def test_ids_stay_what_they_are():
     # A change here orphans every run that was made before: raise CONFIG_VERSION only where runs really differ.
     assert RunConfig(**BASE).run_id == "b7d03ca9164d"
+
+
+def test_every_run_on_record_is_still_the_run_that_its_config_says():
+    assert len(RECORD) > 250
+    for path in RECORD:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        again = described(RunConfig.from_dict(result["config"], str(path)))
+        assert again["id"] == path.stem
+        assert {part: again[part] for part in ("id", "name", "command", "baseline")} == {
+            part: result[part] for part in ("id", "name", "command", "baseline")
+        }
+
+
+def test_settings_and_options_that_came_later_stand_in_every_old_config_as_their_defaults():
+    config = RunConfig(**BASE)
+    assert (config.freezing, config.targets) == ("none", "true")
+    assert config.architecture_options["residual_add"] is True
+    assert config.architecture_options["w2_std"] == 0.01
+    assert RunConfig(**BASE | {"architecture": "student_net"}).architecture_options["activation"] == "gelu"
+    assert RunConfig(**BASE | {"architecture": "small_cnn"}).architecture_options["pool_first"] is True
+
+
+def test_the_foot_of_the_ladder_and_frozen_blocks_are_one_run():
+    ladder, frozen = (RunConfig(**BASE, freezing=word) for word in ("ladder:0", "blocks"))
+    assert ladder == frozen
+    assert ladder.run_id == frozen.run_id
+    assert ladder.to_dict()["freezing"] == "blocks"
+
+
+def test_ladders_and_random_targets_are_told_in_names_and_commands():
+    config = RunConfig(**BASE, freezing="ladder:2", targets="random")
+    assert config.name == "resmlp-cifar10-dfa-ladder2-random_targets-s42-30ep"
+    assert config.command == (
+        "walkback train --method dfa --arch resmlp --data cifar10 --seed 42 --epochs 30 "
+        "--freezing ladder:2 --targets random"
+    )
+    assert RunConfig.from_dict(config.to_dict()) == config
 
 
 def test_names_and_commands_say_what_differs_from_the_defaults():
@@ -90,7 +136,11 @@ def test_a_config_loads_back_equal():
         ({"seed": -1}, InputError, "seed"),
         ({"epochs": "many"}, InputError, "epochs"),
         ({"learning_rate": float("nan")}, InputError, "learning_rate"),
-        ({"freezing": "all"}, InputError, "freezing"),
+        ({"freezing": "all"}, InputError, "freezing is 'all'; expected one of none, blocks, shallow, or ladder:K"),
+        ({"freezing": "ladder:x"}, InputError, "freezing is 'ladder:x'; expected one of"),
+        ({"freezing": "ladder:-1"}, InputError, "freezing is 'ladder:-1'; expected one of"),
+        ({"freezing": 2}, InputError, "freezing: .*not 2"),
+        ({"targets": "none"}, InputError, "targets: .*'true' or 'random', not 'none'"),
         ({"method_options": "fast"}, InputError, "method_options"),
         ({"seed": True}, InputError, "seed: .*not True"),
         ({"seed": 42.5}, InputError, "seed: .*not 42.5"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiny_runs import Snapshot, assert_same_run, tiny
 
-from walkback.experiments import aftermath, depth_tests
+from walkback.experiments import aftermath, checkpoint, depth_tests
 from walkback.experiments.store import RunStore
 from walkback.experiments.train import train_or_resume
 from walkback.registry import ARCHITECTURES, METHODS
@@ -47,9 +47,23 @@ def test_methods_and_freezing_start_from_the_same_weights_and_batches(tmp_path):
     assert norms[0] == norms[1] == norms[2]
 
 
-def test_frozen_blocks_stay_and_the_rest_learns(tmp_path):
-    from walkback.experiments import checkpoint
+@pytest.mark.parametrize("last", [1, 2])
+@pytest.mark.parametrize("method", list(METHODS))
+def test_on_a_ladder_the_last_blocks_learn_and_a_cut_run_goes_on(method, last, tmp_path):
+    options = {"architecture_options": {"width": 12, "depth": 3}, "freezing": f"ladder:{last}"}
+    whole, cut = RunStore(tmp_path / "whole"), RunStore(tmp_path / "cut")
+    trained = train_or_resume(tiny(method, **options), whole, Snapshot(whole.root, cut.root, epoch=1))
+    assert_same_run(trained, train_or_resume(tiny(method, **options), cut))
 
+    untrained = train_or_resume(tiny(method, **options, epochs=0), whole)
+    before, after = (checkpoint.newest(run.checkpoints).part("model") for run in (untrained, trained))
+    moved = {name for name, value in before.items() if not value.equal(after[name])}
+    learning = tuple(f"blocks.{index}." for index in range(3 - last, 3))
+    assert moved == {name for name in before if name.startswith(("stem.", "head.", *learning))}
+    assert trained.result()["unmeasured"] == ""
+
+
+def test_frozen_blocks_stay_and_the_rest_learns(tmp_path):
     store = RunStore(tmp_path)
     untrained = train_or_resume(tiny(freezing="blocks", epochs=0), store)
     trained = train_or_resume(tiny(freezing="blocks"), store)

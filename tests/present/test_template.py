@@ -111,6 +111,13 @@ def test_what_was_not_measured_is_listed():
     assert "nothing" in entries(form_of(full()))
 
 
+def test_labels_drawn_at_random_are_told():
+    settings = {"data": "digits", "data_options": {}, "augment": True}
+    assert entries(form_of(None, {"config": settings}))["data"] == "digits; augmentation on"
+    told = entries(form_of(None, {"config": settings | {"targets": "random"}}))["data"]
+    assert told == "digits; augmentation on; training labels drawn at random"
+
+
 def test_every_architecture_has_its_normalisation():
     assert set(NORMALISATION) == set(ARCHITECTURES)
 

@@ -11,7 +11,7 @@ from torch import nn
 from zoo_networks import assert_same, batch, gradients, small
 
 from walkback.zoo import BlockModel, DataSpec, build_method, build_model, freeze
-from walkback.zoo.contract import LinearBlock
+from walkback.zoo.contract import LinearBlock, SkiplessBlock
 from walkback.zoo.methods.credit_forms import FactoredCredit, per_sample_unit, whole
 from walkback.zoo.methods.dfa import DFA
 from walkback.zoo.methods.local_step import local_pass
@@ -68,13 +68,17 @@ def agrees_with_its_whole_credit(model, **options):
     assert_same(gradients(model), gradients(twin))
 
 
-@pytest.mark.parametrize("freezing", ["none", "blocks"])
+@pytest.mark.parametrize("freezing", ["none", "blocks", "ladder:1"])
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
 @pytest.mark.parametrize("credit_site", ["written", "read"])
 @pytest.mark.parametrize("credit_norm", ["none", "per_sample"])
-@pytest.mark.parametrize("architecture", ["resmlp", "student_net"])
-def test_dfa_learns_what_it_would_from_its_whole_credit(architecture, credit_norm, credit_site, penalty, freezing):
-    model = freeze(small(architecture), freezing)
+@pytest.mark.parametrize(
+    ("architecture", "changes"), [("resmlp", {}), ("student_net", {}), ("resmlp", {"residual_add": False})]
+)
+def test_dfa_learns_what_it_would_from_its_whole_credit(
+    architecture, changes, credit_norm, credit_site, penalty, freezing
+):
+    model = freeze(small(architecture, **changes), freezing)
     assert None not in local_pass(model, *batch()).ends
     agrees_with_its_whole_credit(model, credit_norm=credit_norm, credit_site=credit_site, penalty=penalty)
 
@@ -225,10 +229,11 @@ def test_a_branch_that_is_spread_over_the_tokens_is_followed_whole():
     agrees_with_its_whole_credit(BlockModel(stem, [OneForAll(4)], head, DataSpec((1, 8, 8), 5)).double())
 
 
+@pytest.mark.parametrize("base", [Gate, type("Skipless", (SkiplessBlock, Gate), {})])
 @pytest.mark.parametrize("name", ["branch", "join"])
-def test_a_linear_block_cannot_be_made_to_compute_something_else(name):
+def test_a_linear_block_cannot_be_made_to_compute_something_else(name, base):
     with pytest.raises(TypeError, match=f"has a {name} of its own"):
-        type("Other", (Gate,), {name: lambda *_: None})
+        type("Other", (base,), {name: lambda *_: None})
 
 
 def test_a_step_multiplies_what_the_factors_need_and_no_more(monkeypatch):

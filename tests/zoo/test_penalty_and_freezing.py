@@ -22,6 +22,8 @@ from walkback.errors import InputError
 from walkback.registry import ARCHITECTURES, METHODS
 from walkback.zoo import build_method, build_model, freeze
 from walkback.zoo.contract import DataSpec
+from walkback.zoo.methods.freezing import Ladder, read_freezing
+from walkback.zoo.methods.local_step import local_pass
 
 LAMBDA = 0.3
 LOCAL = [name for name in METHODS if name not in ("bp", "fa", "ep")]
@@ -139,6 +141,128 @@ def test_what_cannot_be_shallow_is_refused():
             freeze(model, "shallow")
 
 
-def test_unknown_freezing_is_refused():
-    with pytest.raises(InputError, match="expected one of none, blocks, shallow"):
-        freeze(small("resmlp"), "all")
+def rungs(architecture):
+    """How many of the last blocks may learn while one at least does not."""
+    return range(1, len(small(architecture).blocks))
+
+
+RUNGS = [(architecture, last) for architecture in ARCHITECTURES for last in rungs(architecture)]
+on_every_rung = pytest.mark.parametrize(("architecture", "last"), RUNGS)
+
+
+def learning_names(model, last):
+    """By hand: the names of all parameters but those of the first blocks."""
+    frozen = tuple(f"blocks.{index}." for index in range(len(model.blocks) - last))
+    return {name for name, _ in model.named_parameters() if not name.startswith(frozen)}
+
+
+@on_every_rung
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("options", [{"penalty": 0.1}, {"credit_norm": "per_sample"}])
+def test_on_a_ladder_exactly_the_last_blocks_stem_and_head_move(name, architecture, last, options):
+    model, (inputs, targets) = freeze(small(architecture), f"ladder:{last}"), batch()
+    method = build_method(name, model, **options)
+    before = copy.deepcopy(model)
+    trained = [p for p in [*model.parameters(), *method.parameters()] if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-2)
+    for _ in range(2):
+        optimizer.zero_grad()
+        method.accumulate(inputs, targets)
+        optimizer.step()
+    moved = {
+        key for (key, old), new in zip(before.named_parameters(), model.parameters(), strict=True) if not old.equal(new)
+    }
+    assert moved == learning_names(model, last)
+    assert gradients(model).keys() == moved
+
+
+@on_every_rung
+@pytest.mark.parametrize("name", ["bp", "fa"])
+@pytest.mark.parametrize("penalty", [0.0, LAMBDA])
+def test_the_error_travels_through_frozen_blocks_of_a_ladder(name, architecture, last, penalty):
+    model, (inputs, targets) = freeze(small(architecture).eval(), f"ladder:{last}"), batch()
+    twin = copy.deepcopy(model).requires_grad_()
+    method = build_method(name, model, penalty=penalty)
+    if name == "fa":
+        feedback_from_weights(method, model)
+    method.accumulate(inputs, targets)
+    sites, logits = sites_of(twin, inputs)
+    loss = F.cross_entropy(logits, targets)
+    for block, read in list(zip(twin.blocks, sites, strict=False))[len(twin.blocks) - last :]:
+        loss = loss + penalty * mean_square(block.branch(read))
+    loss.backward()
+    learning = learning_names(model, last)
+    assert_same(gradients(model), {key: grad for key, grad in gradients(twin).items() if key in learning})
+
+
+@on_every_rung
+@pytest.mark.parametrize("name", METHODS)
+def test_on_a_ladder_the_others_learn_what_they_would_without_it(name, architecture, last):
+    model, (inputs, targets) = small(architecture).eval(), batch()
+    twin, options = freeze(copy.deepcopy(model), f"ladder:{last}"), {"credit_norm": "per_sample"}
+    for network in (model, twin):
+        build_method(name, network, torch.Generator().manual_seed(4), **options).accumulate(inputs, targets)
+    learning = learning_names(model, last)
+    assert_same(gradients(twin), {key: grad for key, grad in gradients(model).items() if key in learning})
+
+
+@on_every_rung
+@pytest.mark.parametrize("name", LOCAL)
+def test_on_a_ladder_the_penalty_is_on_the_blocks_that_learn(name, architecture, last):
+    model, (inputs, targets) = freeze(small(architecture).eval(), f"ladder:{last}"), batch()
+    plain = copy.deepcopy(model)
+    build_method(name, plain, torch.Generator().manual_seed(5)).accumulate(inputs, targets)
+    build_method(name, model, torch.Generator().manual_seed(5), penalty=LAMBDA).accumulate(inputs, targets)
+    expected, sites = gradients(plain), [site.detach() for site in sites_of(model, inputs)[0]]
+    for index in range(len(model.blocks) - last, len(model.blocks)):
+        penalty = LAMBDA * mean_square(model.blocks[index].branch(sites[index]))
+        for key, parameter in model.blocks[index].named_parameters():
+            (extra,) = torch.autograd.grad(penalty, parameter, retain_graph=True)
+            expected[f"blocks.{index}.{key}"] = expected[f"blocks.{index}.{key}"] + extra
+    assert_same(gradients(model), expected)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize(("last", "sites"), [(1, [0, 2, 3]), (2, [0, 1, 2, 3])])
+def test_on_a_ladder_credit_is_computed_for_what_learns(name, last, sites, monkeypatch):
+    model, (inputs, targets) = freeze(small("resmlp"), f"ladder:{last}"), batch()
+    method = build_method(name, model)
+    asked, original = [], method.credits_at
+    monkeypatch.setattr(method, "credits_at", lambda trace, sites: asked.append(sites) or original(trace, sites))
+    method.accumulate(inputs, targets)
+    assert asked == [sites]
+    assert local_pass(model, inputs, targets).learning == [0, *range(len(model.blocks) + 1 - last, 4)]
+
+
+def test_the_foot_of_the_ladder_is_frozen_blocks():
+    assert read_freezing("ladder:0") == "blocks"
+    assert str(read_freezing("ladder:2")) == "ladder:2"
+    assert read_freezing("ladder:2") == Ladder(2)
+    with pytest.raises(InputError, match="the last 0 blocks; expected 1 or more"):
+        Ladder(0)
+    model = freeze(small("resmlp"), "ladder:0")
+    assert not any(parameter.requires_grad for parameter in model.blocks.parameters())
+
+
+def test_the_top_of_the_ladder_and_beyond_are_refused():
+    for last in (3, 4, 99):
+        for word in (f"ladder:{last}", Ladder(last)):
+            with pytest.raises(InputError, match=f"'ladder:{last}', and the network has 3 blocks.*or freezing 'none'"):
+                freeze(small("resmlp"), word)
+    with pytest.raises(InputError, match=r"has 1 block\."):
+        freeze(small("resmlp", depth=1), "ladder:1")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("all", "", "ladder", "ladder:", "ladder:x", "ladder:-1", "ladder:+1", "ladder:1.0", "ladder:02", "ladder: 2"),
+        *("ladder:2 ", "ladder:2\n", "Ladder:2", "ladder:²", "ladder:1000000", "ladder:" + "9" * 5000),
+    ],
+)
+def test_unknown_freezing_is_refused(word):
+    with pytest.raises(
+        InputError, match="expected one of none, blocks, shallow, or ladder:K, such as ladder:2"
+    ) as told:
+        freeze(small("resmlp"), word)
+    assert len(str(told.value)) < 250

@@ -69,7 +69,7 @@ def _settings(assignments: Iterable[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for assignment in assignments:
         settings = merged(settings, assigned(assignment))
-    for name in ("method", "architecture", "data", "seed", "epochs", "freezing"):
+    for name in ("method", "architecture", "data", "seed", "epochs"):
         if name in settings:
             raise InputError(f"--set {name}=… is not for a grid, whose options say it: see `walkback audit --help`.")
     return settings

@@ -53,7 +53,15 @@ def train(
         float | None, typer.Option(help="λ on what each block adds to the stream.", rich_help_panel=NETWORK)
     ] = None,
     freezing: Annotated[
-        str | None, typer.Option(help="none, blocks (the frozen baseline), or shallow.", rich_help_panel=NETWORK)
+        str | None,
+        typer.Option(
+            help="none, blocks (the frozen baseline), shallow, or ladder:K (the last K blocks learn).",
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option(help="true, or random: labels drawn anew for every batch.", rich_help_panel=TRAINING),
     ] = None,
     assignments: Annotated[
         list[str] | None,

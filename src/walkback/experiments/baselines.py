@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 def matched_baseline(config: RunConfig) -> RunConfig | None:
     """The same run with its blocks frozen at their initial weights; None for a run that is a baseline.
 
+    A run of which some blocks learn, `ladder:K`, has the baseline of which none does. Random targets stay random.
+
     The penalty is on blocks that learn. With none it does nothing, so it is left out, and one baseline serves
     every strength of it.
     """
-    if config.freezing != "none":
+    if config.freezing in ("blocks", "shallow"):
         return None
     return config.changed(freezing="blocks", method_options={**config.method_options, "penalty": 0.0})
 

@@ -56,7 +56,10 @@ class RunConfig(Record):
     method_options: dict[str, Any] = Field(default_factory=dict)
     architecture_options: dict[str, Any] = Field(default_factory=dict)
     data_options: dict[str, Any] = Field(default_factory=dict)
-    freezing: Literal["none", "blocks", "shallow"] = "none"
+    freezing: str = "none"
+    """`none`; `blocks`, the frozen baseline; `shallow`, no blocks; `ladder:K`, the last K blocks learn."""
+    targets: Literal["true", "random"] = "true"
+    """`random`: training labels are drawn uniformly, anew for every batch; what is measured is on the true ones."""
     batch_size: int = Field(default=128, ge=1)
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
@@ -68,7 +71,7 @@ class RunConfig(Record):
 
     def __init__(self, **given: Any) -> None:
         refuse_unknown_settings(given)
-        super().__init__(**complete_options(given))
+        super().__init__(**with_one_freezing(complete_options(given)))
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "") -> RunConfig:
@@ -136,10 +139,21 @@ def refuse_unknown_settings(given: Iterable[str], source: str = "") -> None:
             raise InputError(f"{at}a run has no setting {name!r}. {did_you_mean(name, RunConfig.model_fields)}")
 
 
+def with_one_freezing(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with `freezing` checked and written in the one way that a run has: `ladder:0` is `blocks`."""
+    freezing = settings.get("freezing")
+    if not isinstance(freezing, str):
+        return settings  # What is no word is refused with the rest of the settings.
+    from walkback.zoo.methods.freezing import read_freezing
+
+    return settings | {"freezing": str(read_freezing(freezing))}
+
+
 FLAGS = {
     "credit_norm": "--credit-norm",
     "penalty": "--penalty",
     "freezing": "--freezing",
+    "targets": "--targets",
     "batch_size": "--batch-size",
     "optimizer": "--optimizer",
     "learning_rate": "--lr",
@@ -179,8 +193,10 @@ def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 def _word(name: str, value: Any) -> str:
     """A changed setting in a name; a word that speaks for itself stands alone."""
+    if name == "freezing":
+        return value.replace(":", "") if value.startswith("ladder:") else f"frozen_{value}"
     if isinstance(value, str):
-        return f"frozen_{value}" if name == "freezing" else value
+        return f"{value}_targets" if name == "targets" else value
     listed = "x".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
     short = {"learning_rate": "lr", "batch_size": "batch", "weight_decay": "decay"}
     return f"{short.get(name, name)}{listed}"

@@ -148,8 +148,8 @@ _TABLES = {"architecture_options", "data_options"}
 
 
 def _in_a_name(value: Any) -> str:
-    """A setting as part of the name of a file: (8, 16, 32) is 8-16-32."""
-    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    """A setting as part of the name of a file: (8, 16, 32) is 8-16-32, and ladder:2 is ladder-2."""
+    return "-".join(map(str, value)) if isinstance(value, list | tuple) else str(value).replace(":", "-")
 
 
 def unique_runs(grids: Sequence[GridConfig]) -> list[RunConfig]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from walkback.experiments.trace import EpochRecord
 from walkback.protocol.diagnose import diagnose
 from walkback.protocol.records import DiagnosticReport, Score, State
 from walkback.watch.trace import nonfinite_counts, rounded
-from walkback.zoo import BlockModel
+from walkback.zoo import BlockModel, Ladder, read_freezing
 from walkback.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.zoo.modes import evaluating
 
@@ -57,12 +58,29 @@ def report_on(
     settings: dict[str, Any] = {
         "headline_acc": accuracy,
         "method_name": config.method,
-        "notes": f"Run {config.run_id}, {config.name}.",
+        "notes": " ".join([f"Run {config.run_id}, {config.name}.", *_what_else(config, run.model)]),
         "blocks": list(run.model.blocks),
         "credit": run.method,
         "seed": config.seed,
     }
     return diagnose(run.model, batches, **settings | arguments)
+
+
+def _what_else(config: RunConfig, model: BlockModel) -> Iterator[str]:
+    """What a reader has to know of how it was trained, and the name alone does not explain."""
+    if config.targets == "random":
+        yield (
+            "It was trained on labels drawn at random, anew for every batch; accuracy and diagnostics are measured on "
+            "the true labels of the test split."
+        )
+    freezing = read_freezing(config.freezing)
+    if isinstance(freezing, Ladder):
+        blocks = len(model.blocks)
+        yield f"Of its {blocks} blocks only the last {freezing.last} learnt, beside stem and head."
+        unread = blocks - freezing.last - 1  # sites that no block which learns reads or writes
+        if unread:
+            sites = "h_1" if unread == 1 else f"h_1 to h_{unread}"
+            yield f"No block followed the credit of {sites}, so Γ there says nothing of training."
 
 
 def report_if_possible(

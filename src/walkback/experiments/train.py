@@ -83,7 +83,15 @@ class Training:
         self.dataset = dataset_of(config)
         self.run: Assembly = assemble(config, self.dataset.spec)
         seed = derived_seed(config.seed, "data")
-        self.batches = Batches(self.dataset.train, config.batch_size, seed=seed, augment=config.augment, shuffle=True)
+        classes = self.dataset.classes if config.targets == "random" else None
+        self.batches = Batches(
+            self.dataset.train,
+            config.batch_size,
+            seed=seed,
+            augment=config.augment,
+            shuffle=True,
+            random_labels=classes,
+        )
         self.held_out = held_out(self.dataset)
         self.records: list[trace.EpochRecord] = []
         # Asked for before the first step: at the end the source may have moved on from what runs here.

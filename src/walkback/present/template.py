@@ -131,7 +131,8 @@ def _data(config: Run, run: Run) -> str | None:
         for key, word in (("train_samples", "training sample"), ("test_samples", "test sample"))
         if key in run
     ]
-    return "; ".join([name, *sizes, f"augmentation {'on' if config.get('augment') else 'off'}"])
+    words = [name, *sizes, f"augmentation {'on' if config.get('augment') else 'off'}"]
+    return "; ".join([*words, "training labels drawn at random"] if config.get("targets") == "random" else words)
 
 
 def _optimizer(config: Run) -> str | None:

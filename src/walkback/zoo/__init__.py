@@ -15,7 +15,7 @@ import torch
 
 from walkback.registry import ARCHITECTURES, METHODS
 from walkback.zoo.contract import Block, BlockModel, DataSpec, Method, MethodOptions, StepResult
-from walkback.zoo.methods.freezing import Freezing, freeze
+from walkback.zoo.methods.freezing import Freezing, Ladder, freeze, read_freezing
 from walkback.zoo.options import refuse_unknown
 
 __all__ = [
@@ -23,12 +23,14 @@ __all__ = [
     "BlockModel",
     "DataSpec",
     "Freezing",
+    "Ladder",
     "Method",
     "MethodOptions",
     "StepResult",
     "build_method",
     "build_model",
     "freeze",
+    "read_freezing",
 ]
 
 
