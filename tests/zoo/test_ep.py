@@ -15,9 +15,9 @@ from walkback.registry import ARCHITECTURES
 from walkback.zoo import DataSpec, build_method, build_model
 
 
-def energy(model, inputs, states):
-    """½‖s_0 − stem(x)‖² + Σ ½‖s_l − block_l(s_{l−1})‖², summed over samples."""
-    total = 0.5 * (states[0] - model.stem(inputs)).square().sum()
+def energy(model, inputs, states, *, tied=True):
+    """½‖s_0 − stem(x)‖² (if s_0 is tied to it) + Σ ½‖s_l − block_l(s_{l−1})‖², summed over samples."""
+    total = 0.5 * (states[0] - model.stem(inputs)).square().sum() if tied else 0
     for block, below, state in zip(model.blocks, states[:-1], states[1:], strict=True):
         total = total + 0.5 * (state - block(below)).square().sum()
     return total
@@ -49,20 +49,23 @@ def test_its_credit_tends_to_the_true_gradient():
         torch.testing.assert_close(credit, gradient, rtol=0.02, atol=1e-3)
 
 
-def test_a_sweep_descends_the_energy_one_state_at_a_time():
+@pytest.mark.parametrize("first_state", ["tied", "free", "clamped"])
+def test_a_sweep_descends_the_energy_one_state_at_a_time(first_state):
     model, (inputs, targets) = small("student_net"), batch()
-    method = build_method("ep", model, sweeps=2, step=0.2, beta=0.7)
+    update = "energy" if first_state == "tied" else "displacement"
+    method = build_method("ep", model, sweeps=2, step=0.2, beta=0.7, first_state=first_state, update=update)
     free = trace_of(model, inputs, targets).hiddens
     got = method.relax(free, targets)
     states = list(free)
     for _ in range(2):
         start = list(states)
-        for site in reversed(range(len(states))):
+        for site in reversed(range(first_state == "clamped", len(states))):
             at = start[site].detach().requires_grad_()
             # States below have not moved yet in this sweep, the state above has.
             around = [*start[:site], at, *states[site + 1 :]]
             loss = F.cross_entropy(model.head(around[-1]), targets, reduction="sum")
-            (slope,) = torch.autograd.grad(energy(model, inputs, around) + 0.7 * loss, at)
+            height = energy(model, inputs, around, tied=first_state == "tied") + 0.7 * loss
+            (slope,) = torch.autograd.grad(height, at)
             states[site] = start[site] - 0.2 * slope
     for state, expected in zip(got, states, strict=True):
         torch.testing.assert_close(state, expected)
