@@ -10,9 +10,9 @@ from walkback.pitfalls import PITFALLS
 from walkback.pitfalls.base import Pitfall, Reproduction
 from walkback.present.markdown import escape
 from walkback.present.page import Grid, Page
+from walkback.source import FIGURES
 
 CHECKLIST_COMMAND = "walkback pitfalls checklist --write docs/CHECKLIST.md"
-SOURCE = "the public commit log and two result files (April 2026) of a study of feedback alignment on CIFAR-10"
 
 
 class Outcome(NamedTuple):
@@ -100,7 +100,7 @@ def checklist() -> str:
         "that measures alignment, gradients and stability of networks trained without backpropagation. "
         "`walkback pitfalls show N` runs the one behind a question, `walkback lint PATH` finds in source code what "
         "source code can show, and `walkback.strict()` raises where it happens. The published figures are from "
-        + SOURCE
+        + escape(FIGURES)
         + ".",
         "\n".join(f"- [ ] {p.number}. {escape(p.question)}" for p in all_pitfalls()),
     ]

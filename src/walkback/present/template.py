@@ -14,6 +14,7 @@ from walkback.present.alignment_facts import alignment_facts
 from walkback.present.numbers import ABSENT, count, figure, interval_bounds, level, percent, reading_figure, signed
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.protocol.records import DiagnosticReport, Reading
+from walkback.source import PAPER, REPOSITORIES
 
 NORMALISATION = {
     "resmlp": "LayerNorm",
@@ -49,11 +50,19 @@ class Section(NamedTuple):
     table: Table | None = None
 
 
+PROTOCOL = (
+    "The diagnostics (a) to (d) and their thresholds are the April 2026 edition of the protocol of "
+    f"{PAPER}; {REPOSITORIES}."
+)
+"""What the form cites, so that whoever reads the figures can find how they are defined."""
+
+
 class Form(NamedTuple):
     """The whole form."""
 
     title: str
     sections: Sequence[Section]
+    protocol: str = PROTOCOL
 
     @property
     def gaps(self) -> int:
@@ -255,7 +264,7 @@ def markdown(form: Form) -> str:
     """The form as Markdown, for a README or a supplement."""
     from walkback.present.markdown import escape, table
 
-    parts = [f"# {escape(form.title)}"]
+    parts = [f"# {escape(form.title)}", escape(form.protocol)]
     for section in form.sections:
         parts.append(f"## {escape(section.title)}")
         if section.entries:
@@ -271,7 +280,7 @@ def latex(form: Form) -> str:
     from walkback.present.latex import tabular
     from walkback.present.tex_escape import escape
 
-    parts = ["% requires \\usepackage{booktabs}", rf"\subsection*{{{escape(form.title)}}}"]
+    parts = ["% requires \\usepackage{booktabs}", rf"\subsection*{{{escape(form.title)}}}", escape(form.protocol)]
     for section in form.sections:
         parts.append(rf"\paragraph{{{escape(section.title)}.}}")
         if section.entries:
