@@ -180,7 +180,7 @@ def test_every_preset_is_made_of_runs_that_can_be_built(name):
 
 def test_the_presets_hold_what_the_claims_need():
     grids = {grid.name: grid for grid in preset("all")}
-    assert len(grids) == sum(len(make()) for make in PRESETS.values())
+    assert len(grids) == sum(len(PRESETS.load(name)()) for name in PRESETS)
     penalised = {cell.label: cell for cell in grids["penalty_resmlp_d256"].cells() if cell.config.seed == 42}
     assert penalised["dfa:penalty=0.01"].baseline == penalised["dfa_textbook"].baseline
     widths = {cell.label: cell.config for cell in grids["width_resmlp"].cells() if cell.config.seed == 42}

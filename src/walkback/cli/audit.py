@@ -11,6 +11,7 @@ from walkback.cli.grid_training import CpusOption, GpusOption, RayOption, Worker
 from walkback.cli.many_values import ManyValues
 from walkback.cli.output import output
 from walkback.cli.train import RunsOption
+from walkback.experiments.presets import PRESETS
 
 if TYPE_CHECKING:
     from walkback.experiments.executors import Executor
@@ -31,8 +32,7 @@ def audit(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="The grids behind the record: resmlp_d256, student_net, penalty, no_terminal_norm, "
-            "bridge_variants, causes, vit_mini, false_positives, width, small_cnn, depth, fashion_mnist, or all.",
+            help=f"The grids behind the record: {', '.join(PRESETS)}, or all.",
             rich_help_panel=GRID,
         ),
     ] = None,

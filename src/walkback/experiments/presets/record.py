@@ -1,35 +1,31 @@
-"""Grids with a name: what stands on record in `results/`, one function for each question.
-
-Where a claim needs no (d), no frozen baselines are trained; where a figure settles early, fewer epochs are.
-"""
+"""Grids of this project's own readings of the methods, fitted before the source study could be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from walkback.errors import UnknownName
 from walkback.experiments.grid import EPOCHS, GridConfig, GridRow, row_of, rows_named
-from walkback.registry import did_you_mean
 
-RECORD = "resmlp_d256"
 LONG_EPOCHS, SHORT_EPOCHS = 100, 10
 PENALTIES = (0.01, 0.001)
 DEPTHS = (2, 4, 8)
 WIDTHS = (256, 512)
 
 
-def _resmlp_d256() -> tuple[GridConfig, ...]:
+def resmlp_d256() -> tuple[GridConfig, ...]:
+    """Every method for 30 epochs, and BP and DFA for as long as the published ones."""
     everything = rows_named(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
     long = rows_named(["bp", "dfa"])
-    return (_on_cifar10(everything), _on_cifar10(long, epochs=LONG_EPOCHS, published_epochs=LONG_EPOCHS))
+    return (on_cifar10(everything), on_cifar10(long, epochs=LONG_EPOCHS, published_epochs=LONG_EPOCHS))
 
 
-def _on_cifar10(rows: tuple[GridRow, ...], **settings: Any) -> GridConfig:
+def on_cifar10(rows: tuple[GridRow, ...], **settings: Any) -> GridConfig:
+    """ResMLP on CIFAR-10, but for what is given."""
     return GridConfig(**{"architecture": "resmlp", "data": "cifar10", "rows": rows} | settings)
 
 
-def _penalty() -> tuple[GridConfig, ...]:
+def penalty() -> tuple[GridConfig, ...]:
     """BP and textbook DFA, each without and with the penalty; frozen blocks have none, so baselines are shared."""
     rows = [
         row
@@ -39,61 +35,67 @@ def _penalty() -> tuple[GridConfig, ...]:
             *(row_of(f"{method}:penalty={strength}", method, {"penalty": strength}) for strength in PENALTIES),
         )
     ]
-    return (_on_cifar10(tuple(rows), called="penalty_resmlp_d256", published_epochs=EPOCHS),)
+    return (on_cifar10(tuple(rows), called="penalty_resmlp_d256", published_epochs=EPOCHS),)
 
 
-def _no_terminal_norm() -> tuple[GridConfig, ...]:
+def no_terminal_norm() -> tuple[GridConfig, ...]:
+    """ResMLP whose readout reads h_L as it is."""
     settings = {"architecture_options": {"terminal_norm": False}}
     return (
-        _on_cifar10(
+        on_cifar10(
             rows_named(["bp", "dfa"]), settings=settings, baselines=False, called="resmlp_d256_no_terminal_norm"
         ),
     )
 
 
-def _depth() -> tuple[GridConfig, ...]:
+def depth() -> tuple[GridConfig, ...]:
+    """FA and DFA at d = 512 and three depths."""
     rows = tuple(
         row_of(f"{method} depth {depth}", method, options, architecture_options={"width": 512, "depth": depth})
         for depth in DEPTHS
         for method, options in (("fa", {}), ("dfa", {"credit_norm": "per_sample"}))
     )
-    return (_on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="depth_resmlp_d512"),)
+    return (on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="depth_resmlp_d512"),)
 
 
-def _width() -> tuple[GridConfig, ...]:
+def width() -> tuple[GridConfig, ...]:
+    """The published methods at two widths, of one schedule."""
     methods = {"bp": {}, "dfa": {"credit_norm": "per_sample"}, "state_bridge": {}, "credit_bridge": {}}
     rows = tuple(
         row_of(f"{method} d{width}", method, options, architecture_options={"width": width})
         for width in WIDTHS
         for method, options in methods.items()
     )
-    return (_on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="width_resmlp"),)
+    return (on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="width_resmlp"),)
 
 
-def _small_cnn() -> tuple[GridConfig, ...]:
+def small_cnn() -> tuple[GridConfig, ...]:
     """Narrow channels, because a narrow network trained to the end tells more than a wide one that is not."""
     settings = {"architecture": "small_cnn", "settings": {"architecture_options": {"channels": (8, 16, 32)}}}
     rows = (*rows_named(["bp", "dfa", "state_bridge", "credit_bridge"]), row_of("ep", "ep", {}, epochs=SHORT_EPOCHS))
-    return (_on_cifar10(rows, **settings, baselines=False, called="small_cnn"),)
+    return (on_cifar10(rows, **settings, baselines=False, called="small_cnn"),)
 
 
-def _vit_mini() -> tuple[GridConfig, ...]:
+def vit_mini() -> tuple[GridConfig, ...]:
+    """BP and DFA on ViT-Mini, which explodes at once."""
     rows = rows_named(["bp", "dfa"])
-    return (_on_cifar10(rows, architecture="vit_mini", epochs=5, baselines=False, called="vit_mini_d128"),)
+    return (on_cifar10(rows, architecture="vit_mini", epochs=5, baselines=False, called="vit_mini_d128"),)
 
 
-def _student_net() -> tuple[GridConfig, ...]:
+def student_net() -> tuple[GridConfig, ...]:
+    """BP and DFA on the teacher's data, without a terminal norm."""
     rows = rows_named(["bp", "dfa"])
     place = {"architecture": "student_net", "data": "synthetic_teacher"}
-    return (_on_cifar10(rows, **place, epochs=40, baselines=False, called="student_net_d128_synthetic_teacher"),)
+    return (on_cifar10(rows, **place, epochs=40, baselines=False, called="student_net_d128_synthetic_teacher"),)
 
 
-def _fashion_mnist() -> tuple[GridConfig, ...]:
+def fashion_mnist() -> tuple[GridConfig, ...]:
+    """Three methods on other data."""
     rows = rows_named(["bp", "fa", "dfa"])
-    return (_on_cifar10(rows, data="fashion_mnist", epochs=SHORT_EPOCHS, called="resmlp_d256_fashion_mnist"),)
+    return (on_cifar10(rows, data="fashion_mnist", epochs=SHORT_EPOCHS, called="resmlp_d256_fashion_mnist"),)
 
 
-def _bridge_variants() -> tuple[GridConfig, ...]:
+def bridge_variants() -> tuple[GridConfig, ...]:
     """The bridges as they are read here, and with one choice at a time made otherwise: which of them explode?"""
     trained = ({"schedule": "constant"}, {"learning_rate": 0.003})
     rows = [
@@ -103,10 +105,10 @@ def _bridge_variants() -> tuple[GridConfig, ...]:
         # As long as the record's own, so that it tells what annealing did there.
         *_varied("credit_bridge", {"schedule": "constant", "epochs": 30}),
     ]
-    return (_on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="bridge_variants"),)
+    return (on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="bridge_variants"),)
 
 
-def _causes() -> tuple[GridConfig, ...]:
+def causes() -> tuple[GridConfig, ...]:
     """What might make DFA and EP differ from the published figures, one change at a time."""
     rows = [
         *_varied(
@@ -114,7 +116,7 @@ def _causes() -> tuple[GridConfig, ...]:
         ),
         *_varied("ep", {}, {"sweeps": 1}, {"beta": 0.1}),
     ]
-    return (_on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="causes"),)
+    return (on_cifar10(tuple(rows), seeds=(42,), epochs=SHORT_EPOCHS, baselines=False, called="causes"),)
 
 
 def _varied(method: str, *changes: dict[str, Any]) -> Iterator[GridRow]:
@@ -133,7 +135,7 @@ FITTED, LEARNT, BEGUN = 100, SHORT_EPOCHS, 5
 SGD: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.05}
 
 
-def _false_positives() -> tuple[GridConfig, ...]:
+def false_positives() -> tuple[GridConfig, ...]:
     """BP alone, over data, normalisation, depth, width and optimizer: nothing here should be walked back."""
 
     def healthy(what: str, data: str, epochs: int, architecture: str = "resmlp", **others: Any) -> GridRow:
@@ -163,30 +165,4 @@ def _false_positives() -> tuple[GridConfig, ...]:
             healthy("SGD", data, epochs, width=128, **SGD),
             *(healthy(f"depth {depth}", data, epochs, width=128, depth=depth) for depth in (2, 16)),
         ]
-    return (_on_cifar10(tuple(rows), baselines=False, called="false_positives"),)
-
-
-PRESETS: dict[str, Callable[[], tuple[GridConfig, ...]]] = {
-    RECORD: _resmlp_d256,
-    "student_net": _student_net,
-    "penalty": _penalty,
-    "no_terminal_norm": _no_terminal_norm,
-    "bridge_variants": _bridge_variants,
-    "causes": _causes,
-    "vit_mini": _vit_mini,
-    "false_positives": _false_positives,
-    "width": _width,
-    "small_cnn": _small_cnn,
-    "depth": _depth,
-    "fashion_mnist": _fashion_mnist,
-}
-"""In the order in which they decide claims, or explain what did not reproduce."""
-
-
-def preset(name: str) -> tuple[GridConfig, ...]:
-    """The grids of a preset, or with `all` of every one; an unknown name is refused with a suggestion."""
-    if name == "all":
-        return tuple(grid for make in PRESETS.values() for grid in make())
-    if name not in PRESETS:
-        raise UnknownName(f"there is no preset called {name!r}. {did_you_mean(name, PRESETS)}")
-    return PRESETS[name]()
+    return (on_cifar10(tuple(rows), baselines=False, called="false_positives"),)
