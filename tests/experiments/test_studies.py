@@ -97,13 +97,13 @@ def made(tmp_path):
 
 def test_first_firing_epochs_are_those_of_the_trace(made):
     calm, loud = answer("temporal", made)["runs"]
-    assert calm["first"] == {"a": None, "b": None, "b at 1280": None, "c": 1, "d": 1}
+    assert calm["first"] == {"a": None, "b": None, "b at 1024": None, "c": 1, "d": 1}
     # At epoch 1 the margin is −10 points, at 2 it is 0, from 3 on it is 10 and 20.
-    assert calm["for_good"] == {"a": None, "b": None, "b at 1280": None, "c": None, "d": None}
-    assert calm["measured"] == {"a": 4, "b": 4, "b at 1280": 4, "c": 4, "d": 4}
+    assert calm["for_good"] == {"a": None, "b": None, "b at 1024": None, "c": None, "d": None}
+    assert calm["measured"] == {"a": 4, "b": 4, "b at 1024": 4, "c": 4, "d": 4}
     assert loud["measured"]["d"] == 0
     assert STUDIES.load("temporal").draw({"runs": [loud]})[0].rows[0][7] == "not measured"
-    assert loud["first"] == {"a": 2, "b": 3, "b at 1280": 1, "c": None, "d": None}
+    assert loud["first"] == {"a": 2, "b": 3, "b at 1024": 1, "c": None, "d": None}
     assert loud["for_good"]["a"] == 2
     assert loud["alignment"] == pytest.approx({"low": 0.1, "high": 0.4, "first_epochs": 0.2})
 
@@ -114,7 +114,7 @@ def test_an_epoch_that_was_not_measured_is_not_one_at_which_nothing_fires(made):
     run["trace"][2] |= {"residual_norms": None, "bp_grad_norms": None}
     write(path, run)
     calm = answer("temporal", made)["runs"][0]
-    assert calm["measured"] == {"a": 3, "b": 3, "b at 1280": 3, "c": 4, "d": 4}
+    assert calm["measured"] == {"a": 3, "b": 3, "b at 1024": 3, "c": 4, "d": 4}
     assert STUDIES.load("temporal").draw({"runs": [calm]})[0].rows[0][3:5] == ["at none of 3 measured"] * 2
 
 
@@ -131,7 +131,7 @@ def test_early_stop_counts_what_is_saved_and_what_it_costs(made):
     }  # fmt: skip
     assert loud["stops"]["(a) or (b)"]["epoch"] == 2
     assert loud["stops"]["(a) or (b)"]["cost_pp"] == 0
-    assert loud["stops"]["(a) or (b), ‖g‖ at 1280"]["epoch"] == 1
+    assert loud["stops"]["(a) or (b), ‖g‖ at 1024"]["epoch"] == 1
 
 
 @pytest.mark.parametrize("changed", ["residual_norms", "bp_grad_norms", "site_stabilities"])

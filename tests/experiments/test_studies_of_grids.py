@@ -32,11 +32,12 @@ def audit_of(results, reports, *, baseline="", epochs=MappingProxyType({}), **ot
     return write_audit(results, "made", reports, rows)
 
 
-def test_the_penalty_and_the_gap_it_leaves(tmp_path):
+@pytest.mark.parametrize("plain", ["dfa_textbook", "dfa"])  # as this project read it, and as the source defines it
+def test_the_penalty_and_the_gap_it_leaves(tmp_path, plain):
     reports = [
         *(network("bp", s, acc=acc) for s, acc in ((1, 0.58), (2, 0.60))),
         network("bp:penalty=0.01", 1, acc=0.53),
-        network("dfa_textbook", 1, acc=0.30, growth=1e3, g=3e-9),
+        network(plain, 1, acc=0.30, growth=1e3, g=3e-9),
         network("dfa:penalty=0.01", 1, acc=0.36, frozen=0.35, gamma=[0.2, 0.1, 0.1, 0.1, 0.1]),
         network("fa", 1),
     ]

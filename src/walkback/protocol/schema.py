@@ -20,7 +20,7 @@ from walkback.errors import InputError, RecordError, WalkbackError
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes; `load` reads this version alone."""
 
-STUDY_VERSION = 5
+STUDY_VERSION = 6
 """Of the answers of studies: raised when a study asks or counts otherwise, so that old answers are given anew."""
 
 Loaded = TypeVar("Loaded", bound="Record")

@@ -12,13 +12,13 @@ from typing import Any
 
 from walkback.experiments.studies.audited import Audit, TracedRun
 from walkback.experiments.studies.base import Parts, Result, Study, number
-from walkback.experiments.studies.temporal import fired_at
+from walkback.experiments.studies.temporal import LARGE_BATCH, fired_at
 from walkback.present.numbers import percent
 from walkback.present.page import Grid, Heading
 
 RULES: dict[str, tuple[str, ...]] = {
     "(a) or (b)": ("a", "b"),
-    "(a) or (b), ‖g‖ at 1280": ("a", "b at 1280"),
+    f"(a) or (b), ‖g‖ at {LARGE_BATCH}": ("a", f"b at {LARGE_BATCH}"),
     "(a), (b) or (c)": ("a", "b", "c"),
 }
 

@@ -12,7 +12,7 @@ from walkback.present.numbers import signed
 from walkback.present.page import Grid, Heading
 from walkback.protocol.records import DiagnosticReport
 
-PLAIN = {"bp": "bp", "dfa_textbook": "dfa"}
+PLAIN = {"bp": "bp", "dfa": "dfa", "dfa_textbook": "dfa"}
 """The rows without the penalty, and the method that they are rows of."""
 
 
@@ -110,7 +110,8 @@ STUDY = Study(
     "penalty",
     "What does the penalty repair, and what does it cost?",
     "λ·‖f_l(h_l)‖² is added to the objective of each block. Figures of the seeds stand side by side; the gap is the "
-    "mean accuracy of BP minus that of textbook DFA, both with the same λ.",
+    "mean accuracy of BP minus that of DFA, both with the same λ. DFA's credit is textbook credit, but in audits of "
+    "the source's definitions.",
     answer,
     draw,
     lambda audit: any(":penalty=" in label for label in audit.labels),
