@@ -59,6 +59,13 @@ class Claim:
     command: str
     """What makes the results that it is decided from."""
     decide: Callable[[Results], Outcome]
+    fitted: str = ""
+    """Which published figures were used to choose a reading where the source is silent; those cannot test it."""
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether it is a finding of this project, and not a published claim."""
+        return self.id.startswith("N")
 
     def decided(self, results: Results) -> Decided:
         """What the results say; `not run` where they are not there."""

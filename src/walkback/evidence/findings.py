@@ -144,9 +144,9 @@ def _false_positives(results: Results) -> Outcome:
 FINDINGS = (
     Claim(
         "N01",
-        "where (b) fires on the published failures, the fp32 gradient is numerically exact (fidelity ≈ 1) and the "
-        "scale-free gradient is not smaller than a healthy network's: (b) is a reading of scale through the terminal "
-        "norm",
+        "where (b) fires on DFA and the bridges, as this project first read them, the fp32 gradient is numerically "
+        "exact (fidelity ≈ 1) and the scale-free gradient is not smaller than a healthy network's: (b) is a reading of "
+        "scale through the terminal norm",
         "–",
         "On every network of DFA, State Bridge and Credit Bridge on which (b) fires, the fidelity is 0.99 or more at "
         "every site, and the scale-free gradient at the deepest site is no smaller than the smallest of BP.",
@@ -165,25 +165,29 @@ FINDINGS = (
     time_claims.FINDING,
     Claim(
         "N04",
-        "Credit Bridge: credit with cosine .98 or more to the true gradient on a network where (a) and (b) fire: Γ can "
-        "be near-perfect on a broken network",
+        "this project's own Credit Bridge, which predicts the credit vector and is not the source's: credit with "
+        "cosine .98 or more to the true gradient on a network where (a) and (b) fire: Γ can be near-perfect on a "
+        "broken network",
         "–",
-        "On every seed of Credit Bridge (a) and (b) fire, and the deep cosine is 0.98 or more. Partly: they fire with "
-        "0.9 or more on some seed.",
+        "On every seed of that Credit Bridge (a) and (b) fire, and the deep cosine is 0.98 or more. Partly: they fire "
+        "with 0.9 or more on some seed.",
         PRESET,
         _near_perfect,
     ),
     Claim(
         "N05",
-        "removing the terminal LayerNorm removes the explosion in DFA",
+        "this project's textbook DFA, whose credit is not normalised as the source's is: removing the terminal "
+        "LayerNorm removes the explosion",
         "–",
-        "On every seed (a) fires on textbook DFA with the terminal norm and passes without it.",
+        "On every seed (a) fires on textbook DFA with the terminal norm and passes without it. For the source's DFA "
+        "see C16.",
         f"{PRESET}; {NO_NORM_COMMAND}",
         _without_norm,
     ),
     Claim(
         "N06",
-        "held to its own matched frozen baseline, does EP (and BP) clear (d)? the published record never asked",
+        "held to its own matched frozen baseline, does EP (and BP) clear (d)? the published record never asked; EP as "
+        "this project read it",
         "–",
         "Reproduced: both clear (d) on every seed. Partly: one of them. Not reproduced: neither.",
         PRESET,

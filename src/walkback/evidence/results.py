@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol.records import DiagnosticReport
@@ -16,6 +16,16 @@ SEEDS_NEEDED = 3
 
 class NotOnRecordError(Exception):
     """A result that a claim needs is not there; the claim was not run."""
+
+
+class Run(NamedTuple):
+    """A run behind an audit, with the label that it has there."""
+
+    label: str
+    seed: int
+    file: str
+    result: dict[str, Any]
+    """What `runs/ID.json` holds."""
 
 
 class Results:
@@ -56,11 +66,25 @@ class Results:
         entries = self._entries(file, "reports")
         found = [DiagnosticReport.from_dict(entry, str(self.folder / file)) for entry in entries]
         seeds = [(report.method_name, report.seed) for report in found]
-        for row in self.read(file).get("runs", ()):
-            if row["error"] and (not labels or row["label"] in labels):
-                raise NotOnRecordError(f"{file} has no finished run of {row['label']}, seed {row['seed']}")
+        self._finished_rows(file, labels)
         _require_seeds(file, seeds, labels or {label for label, _ in seeds})
         return [report for report in found if not labels or report.method_name in labels]
+
+    def run_files(self, audit: str, *labels: str) -> list[Run]:
+        """The runs behind an audit's rows of these methods, all of whose seeds have to be there."""
+        file = f"audit_{audit}.json"
+        rows = self._finished_rows(file, labels)
+        _require_seeds(file, [(row["label"], row["seed"]) for row in rows], labels)
+        files = [f"runs/{row['id']}.json" for row in rows]
+        return [Run(row["label"], row["seed"], at, self.read(at)) for row, at in zip(rows, files, strict=True)]
+
+    def _finished_rows(self, file: str, labels: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of an audit, of these methods if any are named; one that is not finished decides nothing."""
+        rows = [row for row in self.read(file).get("runs", ()) if not labels or row["label"] in labels]
+        for row in rows:
+            if row["error"]:
+                raise NotOnRecordError(f"{file} has no finished run of {row['label']}, seed {row['seed']}")
+        return rows
 
     def study(self, study: str, audit: str) -> dict[str, Any]:
         """The answer of a study for an audit; one of an older version, or of the audit as it was, does not count."""

@@ -60,17 +60,17 @@ def _temporal(draw: Draw, targets: Sequence[str], results: Path, store: RunStore
 def _penalty(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     if targets:
         return draw(networks_in(targets, store))
-    names = (penalty_claims.PENALTY, "penalty*")
+    names = (penalty_claims.BP_PENALTY, "penalty*")
     paths = [path for path in (_first(results, (RECORD,)), _first(results, names)) if path is not None]
     if not paths:
-        raise InputError(f"there is no audit in {results} to draw. Make one: {penalty_claims.COMMAND}")
+        raise InputError(f"there is no audit in {results} to draw. Make one: {penalty_claims.BP_COMMAND}")
     found: dict[tuple[str, int | None], Network] = {}
     for network in networks_in([str(path) for path in paths], store):
         label = network.report.method_name
         if label in WITHOUT_PENALTY or ":penalty=" in label:
             found.setdefault((label, network.report.seed), network)
     penalised = any(":penalty=" in label for label, _ in found)
-    return draw(list(found.values()), "" if penalised else penalty_claims.COMMAND)
+    return draw(list(found.values()), "" if penalised else penalty_claims.BP_COMMAND)
 
 
 def _sensitivity(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
