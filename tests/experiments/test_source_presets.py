@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from walkback.experiments.presets import PRESETS, preset
-from walkback.zoo.source import source_options
+from walkback.experiments.source import source_options
 
 LOCAL = ["dfa", "fa_block", "state_bridge", "credit_bridge"]
 NAMES = [name for name in PRESETS if name.startswith("source")]

@@ -22,7 +22,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "dfa": {**LOCAL, "feedback_variance": "classes", "feedback_of": "block"},
     "state_bridge": LOCAL,
     "credit_bridge": LOCAL,
-    "ep": {"credit_norm": "rms"},
+    "ep": {
+        **LOCAL,
+        "relaxation": "simultaneous",
+        "first_state": "free",
+        "update": "displacement",
+        "sweeps": 20,
+        "beta": 0.5,
+    },
 }
 SETTINGS: Mapping[str, Any] = {"architecture": "resmlp", "data": "cifar10", "epochs": 100}
 """What the published audit was trained on, and for how long."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from walkback.experiments.grid import EPOCHS, SEEDS, GridConfig, GridRow, row_of
 from walkback.experiments.presets.record import LONG_EPOCHS, on_cifar10
-from walkback.zoo.source import source_options
+from walkback.experiments.source import source_options
 
 BLOCKS = 4
 LOCAL = ("dfa", "fa_block", "state_bridge", "credit_bridge")
