@@ -38,6 +38,16 @@ def accuracy(model, dataset):
     return right / len(dataset.test)
 
 
+def test_removed_blocks_of_a_convolutional_network_match_a_changed_copy():
+    config, model, dataset = trained("small_resnet")
+    figures = depth_tests(config, model, dataset)
+    assert figures["not_removed"] == ""
+    for index in range(len(model.blocks)):
+        twin = copy.deepcopy(model)
+        twin.blocks[index] = nn.Identity()
+        assert figures["blocks_removed"][index] == pytest.approx(accuracy(twin, dataset), abs=1e-6)
+
+
 @pytest.mark.parametrize("architecture", ["resmlp", "vit_mini", "student_net"])
 def test_removed_and_rerandomised_blocks_match_a_changed_copy(architecture):
     config, model, dataset = trained(architecture)
@@ -63,8 +73,12 @@ def test_a_trained_network_loses_something_with_each_block():
     assert max(figures["blocks_removed"]) < whole
 
 
-def test_blocks_without_skips_are_not_removed_but_made_random():
-    config, model, dataset = trained("small_cnn", architecture_options=SMALL["small_cnn"])
+@pytest.mark.parametrize(
+    ("architecture", "options"),
+    [("small_cnn", SMALL["small_cnn"]), ("resmlp", {"width": 12, "depth": 3, "residual_add": False, "w2_std": 0.5})],
+)
+def test_blocks_without_skips_are_not_removed_but_made_random(architecture, options):
+    config, model, dataset = trained(architecture, architecture_options=options)
     figures = depth_tests(config, model, dataset)
     assert figures["blocks_removed"] == [None, None, None]
     assert figures["not_removed"] == NO_SKIP

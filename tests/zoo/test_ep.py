@@ -72,19 +72,21 @@ def test_a_sweep_descends_the_energy_one_state_at_a_time(first_state):
 
 
 @pytest.mark.parametrize(
-    ("architecture", "step", "fall"),
+    ("architecture", "options", "step", "fall"),
     [
-        ("resmlp", 0.3, 1),
-        ("student_net", 0.3, 1),
-        ("small_cnn", 0.3, 1),
-        ("vit_mini", 0.1, 1),
+        ("resmlp", {}, 0.3, 1),
+        ("student_net", {}, 0.3, 1),
+        ("small_cnn", {}, 0.3, 1),
+        ("vit_mini", {}, 0.1, 1),
         # Its head averages over 256 pixels, and each feels so little of the loss that the sum hardly falls.
-        ("small_resnet", 0.3, 0),
+        ("small_resnet", {}, 0.3, 0),
+        # Without skips and with large weights the steps are small, and so is the fall.
+        ("resmlp", {"residual_add": False, "w2_std": 0.5}, 0.05, 0),
     ],
 )
-def test_every_sweep_lowers_energy_and_loss_together(architecture, step, fall):
+def test_every_sweep_lowers_energy_and_loss_together(architecture, options, step, fall):
     torch.manual_seed(0)
-    model = build_model(architecture, DataSpec((3, 32, 32), 10)).eval()
+    model = build_model(architecture, DataSpec((3, 32, 32), 10), **options).eval()
     inputs, targets = torch.randn(8, 3, 32, 32), torch.randint(10, (8,))
     free, _ = sites_of(model, inputs)
     heights = []

@@ -59,10 +59,6 @@ def train(
             rich_help_panel=NETWORK,
         ),
     ] = None,
-    targets: Annotated[
-        str | None,
-        typer.Option(help="true, or random: labels drawn anew for every batch.", rich_help_panel=TRAINING),
-    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,6 +79,10 @@ def train(
     schedule: Annotated[str | None, typer.Option(help="cosine or constant.", rich_help_panel=TRAINING)] = None,
     augment: Annotated[
         bool | None, typer.Option("--augment/--no-augment", help="Crop and flip.", rich_help_panel=TRAINING)
+    ] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option(help="true, or random: labels drawn anew for every batch.", rich_help_panel=TRAINING),
     ] = None,
     config_file: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")

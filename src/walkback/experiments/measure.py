@@ -76,7 +76,8 @@ def _what_else(config: RunConfig, model: BlockModel) -> Iterator[str]:
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
         blocks = len(model.blocks)
-        yield f"Of its {blocks} blocks only the last {freezing.last} learnt, beside stem and head."
+        learnt = "the last" if freezing.last == 1 else f"the last {freezing.last}"
+        yield f"Of its {blocks} blocks only {learnt} learnt, beside stem and head."
         unread = blocks - freezing.last - 1  # sites that no block which learns reads or writes
         if unread:
             sites = "h_1" if unread == 1 else f"h_1 to h_{unread}"

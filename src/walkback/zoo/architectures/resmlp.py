@@ -94,7 +94,7 @@ def resmlp(
 
     Any input is flattened. Weights are torch's defaults from its global generator, but each block's last
     layer starts at N(0, w2_std²) with bias 0. Without `residual_add` a block replaces its input, h_l = f(h_{l−1});
-    the source study's networks without skips have a `w2_std` of 0.5, and at 0.01 next to nothing would get through.
+    the networks without skips of the source study (arXiv 2606.21126) have a `w2_std` of 0.5.
     """
     if norm_position not in ("pre", "post"):
         raise InputError(f"architecture resmlp: norm_position is {norm_position!r}; expected 'pre' or 'post'.")

@@ -43,8 +43,8 @@ def small_cnn(
     """stage 1 (the stem), stage 2, stage 3, FC with ReLU, linear head; a site after each but the head.
 
     A stage halves the side, so it must be 8 or more; without `pool_first` the first one does not, as in the source
-    study, and it must be 4 or more: on CIFAR-10 the FC then reads 128·8·8 = 8192 values. A flat input of s² values
-    is read as one channel, s × s.
+    study (arXiv 2606.21126), and it must be 4 or more: on CIFAR-10 the FC then reads 128·8·8 = 8192 values. A flat
+    input of s² values is read as one channel, s × s.
     """
     image_channels, side = square_image("small_cnn", data)
     if len(channels) != STAGES:

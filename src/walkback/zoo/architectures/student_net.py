@@ -42,9 +42,9 @@ def student_net(
 ) -> BlockModel:
     """A pre-norm residual MLP whose linear head reads h_L as it is, so its scale reaches the logits.
 
-    Any input is flattened. `activation` phi is the source study's φ_α(z) = (1 − α) z + α tanh(z), with α =
-    `activation_alpha`, 0 to 1. That it stands where GELU does, between the two Linear layers of a block, is a
-    choice made here: the study names the function, not its place.
+    Any input is flattened. `activation` phi is φ_α(z) = (1 − α) z + α tanh(z) of the source study (arXiv
+    2606.21126), with α = `activation_alpha`, 0 to 1. That it stands where GELU does, between the two Linear layers
+    of a block, is a choice made here: where the study has it is not known.
     """
     _check_activation(activation, activation_alpha)
     phi = nn.GELU if activation == "gelu" else partial(Phi, activation_alpha)

@@ -26,8 +26,9 @@ class EPOptions(LocalOptions):
     """T: how often every state is moved once."""
     step: float = 0.3
     """α: how far a state moves along −∂(energy + β·loss)/∂s_l. An untrained ViT-Mini needs 0.1: at 0.3 the energy rises
-    again after the second sweep, because what attention hands down is large. On the other architectures it falls.
-    Simultaneous steps through blocks near the identity diverge from about 0.5 on."""
+    again after the second sweep, because what attention hands down is large; a ResMLP without skips and with w2_std
+    0.5 needs 0.05. On the other architectures it falls. Simultaneous steps through blocks near the identity diverge
+    from about 0.5 on."""
     beta: float = 1.0
     """β: how hard each sample's own loss pulls. A loss averaged over B samples pulls as β/B does here; the credit,
     which is divided by β, is then B times as large as that loss's."""
