@@ -35,9 +35,9 @@ def small_resnet(data: DataSpec, *, channels: int = 32, depth: int = 4) -> Block
 
     The stem is conv 3×3, BatchNorm, ReLU and max-pool, so that every site is (C, ⌊S/2⌋, ⌊S/2⌋); weights start as
     torch's do. Of the source study's network (arXiv 2606.21126) it is known that it is residual, has BatchNorm and no
-    LayerNorm, and so no terminal one; the rest is chosen here. All skips are the identity, no ReLU stands behind the sum, and only the
-    stem makes the image smaller: so the stream is h_0 plus what the blocks add. A flat input of s² values is read as
-    one channel, s × s.
+    LayerNorm, and so no terminal one; the rest is chosen here. All skips are the identity, no ReLU stands behind the
+    sum, and only the stem makes the image smaller: so the stream is h_0 plus what the blocks add. A flat input of s²
+    values is read as one channel, s × s.
     """
     image_channels, side = square_image("small_resnet", data)
     require_at_least("architecture small_resnet", 1, channels=channels, depth=depth)
