@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiny_runs import Snapshot, assert_same_run, tiny
 
-from walkback.experiments import aftermath, checkpoint, depth_tests
+from walkback.experiments import aftermath, checkpoint, depth_tests, functional_tests
 from walkback.experiments.store import RunStore
 from walkback.experiments.train import train_or_resume
 from walkback.registry import ARCHITECTURES, METHODS
@@ -15,6 +15,7 @@ from walkback.registry import ARCHITECTURES, METHODS
 def _few_draws(monkeypatch):
     monkeypatch.setattr(aftermath, "NULL_DRAWS", 2)
     monkeypatch.setattr(depth_tests, "DRAWS", 1)
+    monkeypatch.setattr(functional_tests, "SAMPLES", 16)
 
 
 @pytest.mark.parametrize("architecture", list(ARCHITECTURES))
@@ -36,6 +37,8 @@ def test_trains_saves_loads_resumes_and_is_diagnosed(method, architecture, tmp_p
     # Something was learnt: the losses of the two epochs differ, and so do the untrained and the trained network.
     assert result["trace"][1]["loss"] != result["trace"][2]["loss"]
     assert result["trace"][0]["residual_norms"] != result["trace"][2]["residual_norms"]
+    assert result["functional"]["unmeasured_sites"] == {}
+    assert len(result["functional"]["hidden_norm"]) == sites
     has_feedback = hasattr(METHODS.load(method), "redraw")
     assert (result["report"]["alignment"]["null"] is not None) == has_feedback
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
+from walkback.experiments.correctness import packed
 from walkback.experiments.depth_tests import depth_tests
-from walkback.experiments.measure import accuracy_on, held_out, report_if_possible
+from walkback.experiments.functional_tests import functional_tests
+from walkback.experiments.measure import correct_on, held_out, report_if_possible, share_of
 from walkback.experiments.stamp import stamp
 from walkback.experiments.store import RESULT_VERSION, described
 from walkback.experiments.trace import EpochRecord
@@ -30,8 +32,9 @@ def result_of(
     several where it was resumed by another.
     """
     start = time.perf_counter()
-    accuracy = accuracy_on(run.model, dataset.test)
-    report = report_if_possible(config, run, held_out(dataset), accuracy, null_draws=NULL_DRAWS)
+    correct, batches = correct_on(run.model, dataset.test), held_out(dataset)
+    accuracy = share_of(correct)
+    report = report_if_possible(config, run, batches, accuracy, null_draws=NULL_DRAWS)
     depth = depth_tests(config, run.model, dataset) if len(run.model.blocks) else None
     return {
         "result_version": RESULT_VERSION,
@@ -44,6 +47,8 @@ def result_of(
         "report": None if isinstance(report, str) else _compact(report),
         "unmeasured": report if isinstance(report, str) else "",
         "depth": rounded(depth),
+        "functional": rounded(functional_tests(config, run, batches)),
+        "correct": packed(correct.numpy()),
         "trace": [record.compact() for record in trace],
         "seconds": _seconds(trace, start),
         **stamp(),

@@ -93,12 +93,12 @@ def accuracies_with(model: BlockModel, changes: Sequence[Sequence[Change]], spli
             # The last site is read by the head alone, so there is one site more than blocks.
             for index, (read, stand_ins) in enumerate(zip(sites_of(model, inputs), changes, strict=False)):
                 for number, change in enumerate(stand_ins):
-                    right[index, number] += right_answers(_finish(model, index + 1, change(read)), targets)
+                    right[index, number] += right_answers(logits_from(model, index + 1, change(read)), targets)
     return [[int(n) / len(split) for n in row[: len(c)]] for row, c in zip(right, changes, strict=True)]
 
 
-def _finish(model: BlockModel, first: int, hidden: Tensor) -> Tensor:
-    """The logits from the site that block `first` reads."""
-    for block in list(model.blocks)[first:]:
+def logits_from(model: BlockModel, site: int, hidden: Tensor) -> Tensor:
+    """The logits from h_l on, (B, …) → (B, classes)."""
+    for block in list(model.blocks)[site:]:
         hidden = block(hidden)
     return model.head(hidden)  # type: ignore[no-any-return]

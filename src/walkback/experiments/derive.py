@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-Purpose = Literal["weights", "feedback", "data", "training", "rerandomised blocks"]
+Purpose = Literal["weights", "feedback", "data", "training", "rerandomised blocks", "functional tests"]
 """`weights`: the model's initial weights. `feedback`: the method's matrices and predictors. `data`: the order
 and the augmentation of the batches, and random targets. `training`: torch's global generator while training.
-`rerandomised blocks`: the functional tests of depth."""
+`rerandomised blocks`: the tests of depth. `functional tests`: the directions in which credit is tested."""
 
 
 def derived_seed(seed: int, purpose: Purpose) -> int:

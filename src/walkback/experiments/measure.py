@@ -36,17 +36,29 @@ def held_out(dataset: Dataset) -> list[Batch]:
 
 def accuracy_on(model: BlockModel, split: Split) -> Score:
     """The share of right answers on a whole split; a NaN logit counts as a wrong answer."""
-    correct = torch.zeros((), dtype=torch.int64)
+    return share_of(correct_on(model, split))
+
+
+def share_of(correct: torch.Tensor) -> Score:
+    """The accuracy from one boolean per sample, (N,)."""
+    return Score(value=int(correct.sum()) / len(correct), samples=len(correct))
+
+
+def correct_on(model: BlockModel, split: Split) -> torch.Tensor:
+    """Whether each sample of a split is answered rightly, in the split's order, (N,)."""
     with evaluating(model), torch.inference_mode():
-        for inputs, targets in evaluation_batches(split, EVALUATION_BATCH):
-            correct += right_answers(model(inputs), targets)
-    return Score(value=int(correct) / len(split), samples=len(split))
+        return torch.cat([are_right(model(x), y) for x, y in evaluation_batches(split, EVALUATION_BATCH)])
 
 
 def right_answers(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """How many samples have their largest logit at their own class, and no NaN."""
+    return are_right(logits, targets).sum()
+
+
+def are_right(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Whether each sample has its largest logit at its own class, and no NaN, (B,)."""
     # argmax takes a NaN for the largest, which would make a diverged network right by the label's chance.
-    return ((logits.argmax(dim=1) == targets) & ~logits.isnan().any(dim=1)).sum()
+    return (logits.argmax(dim=1) == targets) & ~logits.isnan().any(dim=1)
 
 
 def report_on(

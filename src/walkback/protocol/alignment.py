@@ -12,7 +12,7 @@ from torch import Tensor
 from walkback.errors import CreditError, MissingFeedback
 from walkback.protocol import numerics
 from walkback.protocol.capture import Capture
-from walkback.protocol.credit import CreditFunction, CreditRule, FunctionRule, fresh_draws
+from walkback.protocol.credit import CreditFunction, CreditRule, FunctionRule, credits_for, fresh_draws
 from walkback.protocol.identity import CreditFacts
 from walkback.protocol.records import Alignment, NullAlignment
 
@@ -125,21 +125,7 @@ class AlignmentMeter:
 
 def credits_of(rule: CreditRule, capture: Capture) -> list[Tensor]:
     """The rule's credits as one vector per sample and site, checked against the sites."""
-    credits = rule.credits(capture.trace)
-    hiddens = capture.hiddens
-    if not isinstance(credits, Sequence) or len(credits) != len(hiddens):
-        got = f"{len(credits)}" if isinstance(credits, Sequence) else type(credits).__name__
-        raise CreditError(
-            f"the credit rule gave {got} for {len(hiddens)} sites; expected a list with one tensor for each of "
-            f"h_0 … h_{len(hiddens) - 1}."
-        )
-    for site, (credit, hidden) in enumerate(zip(credits, hiddens, strict=True)):
-        if not isinstance(credit, Tensor) or credit.shape != hidden.shape:
-            got = f"shape {tuple(credit.shape)}" if isinstance(credit, Tensor) else type(credit).__name__
-            raise CreditError(
-                f"the credit for site {site} has {got}; expected the shape of the site, {tuple(hidden.shape)}."
-            )
-    return [capture.reduction.vectors(credit.detach()) for credit in credits]
+    return [capture.reduction.vectors(credit) for credit in credits_for(rule, capture.trace)]
 
 
 def aggregation_orders(cosines: Tensor) -> dict[str, float]:

@@ -9,6 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from walkback.errors import CreditError
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -54,6 +56,24 @@ class FunctionRule:
     def credits(self, trace: Trace) -> Sequence[Tensor]:
         """Ask the function."""
         return self.function(trace.hiddens, trace.logits, trace.targets)
+
+
+def credits_for(rule: CreditRule, trace: Trace) -> list[Tensor]:
+    """The rule's credits without gradient, one for each site and shaped like it; anything else is refused."""
+    credits, hiddens = rule.credits(trace), trace.hiddens
+    if not isinstance(credits, Sequence) or len(credits) != len(hiddens):
+        got = f"{len(credits)}" if isinstance(credits, Sequence) else type(credits).__name__
+        raise CreditError(
+            f"the credit rule gave {got} for {len(hiddens)} sites; expected a list with one tensor for each of "
+            f"h_0 … h_{len(hiddens) - 1}."
+        )
+    for site, (credit, hidden) in enumerate(zip(credits, hiddens, strict=True)):
+        if not isinstance(credit, Tensor) or credit.shape != hidden.shape:
+            got = f"shape {tuple(credit.shape)}" if isinstance(credit, Tensor) else type(credit).__name__
+            raise CreditError(
+                f"the credit for site {site} has {got}; expected the shape of the site, {tuple(hidden.shape)}."
+            )
+    return [credit.detach() for credit in credits]
 
 
 def fresh_draws(rule: CreditRule, count: int, seed: int) -> list[CreditRule]:
