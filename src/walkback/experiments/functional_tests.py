@@ -33,7 +33,7 @@ from walkback.zoo import BlockModel
 from walkback.zoo.datasets import Batch
 
 SAMPLES = 256
-"""The first of the held-out ones: all 1280 would take ResMLP with d = 256 and four blocks eleven seconds, and not two."""
+"""The first of the held-out ones: all 1280 would take ResMLP with d = 256 and four blocks eleven seconds, not two."""
 
 
 def functional_tests(config: RunConfig, run: Assembly, batches: Sequence[Batch]) -> dict[str, Any]:
