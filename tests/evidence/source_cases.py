@@ -148,18 +148,20 @@ def penalty(largest=0.01, epochs=30, functional=MappingProxyType({}), bp=0.585, 
         CREDIT: seeds(CREDIT, **CREDIT_ROW),
     } | replaced
     course = traces("dfa", epochs, gamma=[0.4, largest, largest, largest, 0.0])
-    tests = {
-        (label, seed): {"functional": tested(*figures)}
-        for label, figures in (FUNCTIONAL | functional).items()
-        for seed in SEEDS
-    }
+    tests = {(label, seed): tested(*figures) for label, figures in (FUNCTIONAL | functional).items() for seed in SEEDS}
     own = [*seeds("bp", acc=bp), *seeds("bp:penalty=0.01", acc=bp_penalised)]
     return {f"audit_{PENALTY}": Behind(in_one(rows), course | tests), f"audit_{OWN_PENALTY}": own}
 
 
 def tested(rho, nudge, decrease):
     """The functional tests in a run's file: at h_0 and h_L, which do not count, whatever."""
-    return {"rho": [9.0, *[rho] * 3, 9.0], "nudge": [9.0, *[nudge] * 3, 9.0], "training_loss_decrease": decrease}
+    by_credit = {"unit_rms": {"rho": [9.0, *[rho] * 3, 9.0]}}
+    functional = {
+        "perturbation": {"absolute": {"credit": by_credit}},
+        "nudge": {"unit_rms": {"0.01": {"mean": [9.0, *[nudge] * 3, 9.0]}}},
+    }
+    losses = [{"loss": None}, {"loss": decrease + 1.5}, {"loss": 1.7}, {"loss": 1.5}]
+    return {"functional": functional, "trace": losses}
 
 
 def deeper(*accuracies, site_zero=0.39, deep=0.0):

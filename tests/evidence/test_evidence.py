@@ -185,7 +185,7 @@ def test_a_run_whose_file_is_gone_decides_nothing(tmp_path):
     assert status(tmp_path, "C26") is REPRODUCED  # which reads reports alone
 
 
-@pytest.mark.parametrize("functional", [None, {}, {"rho": []}, {"rho": [0.4] * 5, "nudge": [-1e-3] * 5}])
+@pytest.mark.parametrize("functional", [None, {}, {"perturbation": []}, {"unmeasured": "diverged"}])
 def test_functional_tests_that_are_not_there_decide_nothing(tmp_path, functional):
     reports, runs = penalty()[f"audit_{PENALTY}"]
     without = {place: run | {"functional": functional} for place, run in runs.items()}
