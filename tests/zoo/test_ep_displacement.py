@@ -231,6 +231,15 @@ def test_with_a_free_first_state_the_credit_drifts_for_ever():
         torch.testing.assert_close((late[site] - early[site]) / (0.2 * 500), expected, rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize(("dtype", "moves"), [(torch.float32, False), (torch.float64, True)])
+def test_on_a_large_stream_the_displacement_is_below_what_fp32_resolves(dtype, moves):
+    model, (inputs, targets) = small("resmlp", dtype=dtype).eval(), batch(dtype=dtype)
+    with torch.no_grad():
+        model.stem[1].weight *= 1e6
+    credits = build_method("ep", model, **SOURCE).credits(trace_of(model, inputs, targets))
+    assert [bool(credit.any()) for credit in credits] == [moves] * 4
+
+
 # The update.
 
 
