@@ -40,7 +40,7 @@ ZOO = {
     "dfa": ("dfa", {}),
     "dfa per_sample": ("dfa", {"credit_norm": "per_sample"}),
     "state_bridge": ("state_bridge", {}),
-    "credit_bridge": ("credit_bridge", {}),
+    "credit_bridge_vector": ("credit_bridge_vector", {}),
     "ep": ("ep", {}),
 }
 Contender = Callable[[], object]

@@ -102,6 +102,10 @@ def test_the_record_is_seven_rows_and_three_long_ones():
     assert (short.published_epochs, long.published_epochs) == (None, 100)
     bridges = [cell.config for cell in short.cells() if "bridge" in cell.label]
     assert {config.method_options["credit_norm"] for config in bridges} == {"per_sample"}
+    # The label is the record's; the method behind it is called otherwise since its source's own is in the zoo.
+    assert [(row.label, row.method) for row in short.rows if row.label != row.method] == [
+        ("dfa_textbook", "dfa"), ("credit_bridge", "credit_bridge_vector"),
+    ]  # fmt: skip
     assert len(unique_runs([short, long])) == 7 * 3 * 2 + 3 * 3 * 2
 
 

@@ -10,7 +10,7 @@ from zoo_networks import backprop_gradients, batch, gradients, small, trace_of, 
 from walkback.zoo import build_method
 from walkback.zoo.methods.site_vectors import as_vectors
 
-BRIDGES = ["state_bridge", "credit_bridge"]
+BRIDGES = ["state_bridge", "credit_bridge_vector"]
 
 
 def predicted(method, hiddens, *context):
@@ -47,7 +47,7 @@ def test_state_credit_at_the_prediction_is_the_gradient_of_the_head_there():
 
 def test_credit_bridge_hands_out_its_prediction():
     model, (inputs, targets) = small("resmlp").eval(), batch()
-    method = build_method("credit_bridge", model)
+    method = build_method("credit_bridge_vector", model)
     trace = trace_of(model, inputs, targets)
     expected = predicted(method, trace.hiddens, trace.error)
     for credit, prediction in zip(method.credits(trace), expected, strict=True):
@@ -58,7 +58,7 @@ def test_credit_bridge_hands_out_its_prediction():
 @pytest.mark.parametrize("architecture", ["resmlp", "vit_mini", "small_cnn"])
 def test_credit_bridge_learns_the_terminal_credit(architecture, target):
     model, (inputs, targets) = small(architecture).eval(), batch()
-    method = build_method("credit_bridge", model, target=target)
+    method = build_method("credit_bridge_vector", model, target=target)
     trace = trace_of(model, inputs, targets)
     terminal = true_gradients(model, inputs, targets)[-1]
     terminal = terminal[:, 0] if architecture == "vit_mini" else terminal

@@ -62,6 +62,7 @@ def assemble(config: RunConfig, data: DataSpec) -> Assembly:
     model = freeze(initial_model(config, data, derived_seed(config.seed, "weights")), config.freezing)
     generator = torch.Generator().manual_seed(derived_seed(config.seed, "feedback"))
     method = build_method(config.method, model, generator, **config.method_options)
+    method.at(config.done_after(0))
     trained = {
         f"{part}.{name}": parameter
         for part, module in (("model", model), ("method", method))

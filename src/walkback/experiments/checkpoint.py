@@ -77,9 +77,10 @@ class Checkpoint:
                 raise ValueError(f"of {name} it holds {there}, and {optimizer} keeps {kept}")
 
     def restore_networks(self, run: Assembly) -> None:
-        """The model and the method alone, for measuring."""
+        """The model and the method alone, for measuring; the method as it was at the end of that epoch."""
         for name, module in (("model", run.model), ("method", run.method)):
             self._load(module, name)
+        run.method.at(self.config.done_after(self.epoch))
 
     def _load(self, module: nn.Module, part: str) -> None:
         try:

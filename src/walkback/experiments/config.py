@@ -118,6 +118,10 @@ class RunConfig(Record):
         words += [_word(name, value) for name, value in self.identity.items() if name not in shown]
         return "-".join([*words, f"s{self.seed}", f"{self.epochs}ep"])
 
+    def done_after(self, epoch: int) -> float:
+        """The share of the run that is done when this epoch is, from 0 to 1; a run of no epochs is done."""
+        return epoch / self.epochs if self.epochs else 1.0
+
     @property
     def command(self) -> str:
         """The command line that makes this run."""

@@ -154,11 +154,15 @@ class Training:
 def train_epoch(
     config: RunConfig, run: Assembly, batches: EpochBatches, epoch: int, progress: Progress | None = None
 ) -> float:
-    """One pass over the training split, the first one being epoch 1; its mean loss."""
+    """One pass over the training split, the first one being epoch 1; its mean loss.
+
+    The method hears before and after it how much of the run is done.
+    """
     method, optimizer, steps, samples = run.method, run.optimizer, len(batches), 0
     watcher, group = progress or Silent(), optimizer.param_groups[0]
     loss_sum = torch.zeros((), dtype=torch.float64)
     run.model.train()
+    method.at(config.done_after(epoch - 1))
     for step, (inputs, targets) in enumerate(batches.epoch(epoch - 1)):
         group["lr"] = rate_at(config, (epoch - 1) * steps + step, config.epochs * steps)
         result = method.accumulate(inputs, targets)
@@ -168,6 +172,7 @@ def train_epoch(
         samples += len(targets)
         if step % STEPS_BETWEEN_SIGNS == 0:
             watcher.within(epoch, step / steps)
+    method.at(config.done_after(epoch))
     return float(loss_sum) / samples
 
 

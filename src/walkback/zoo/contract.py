@@ -191,6 +191,14 @@ class Method(nn.Module, ABC):
         """Create the feedback; a method without feedback creates nothing. None: torch's own generator."""
         return
 
+    def at(self, progress: float) -> None:
+        """Hear which share of the run is done, 0 before the first epoch and 1 after the last; here it changes nothing.
+
+        The training loop tells it around every epoch, and so does a checkpoint that is restored: a method that
+        changes on its way need not save how far it is. One that nobody tells is to act as it does at the end.
+        """
+        return
+
     @abstractmethod
     def credits(self, trace: Trace) -> Sequence[Tensor]:
         """a_0 … a_L, one tensor shaped like each site, such that h_l should move along −a_l."""

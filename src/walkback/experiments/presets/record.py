@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from walkback.experiments.grid import EPOCHS, GridConfig, GridRow, row_of, rows_named
@@ -11,13 +12,21 @@ LONG_EPOCHS, SHORT_EPOCHS = 100, 10
 PENALTIES = (0.01, 0.001)
 DEPTHS = (2, 4, 8)
 WIDTHS = (256, 512)
+RECORDED = {"credit_bridge": "credit_bridge_vector"}
+"""The method behind a label of the record, where it is called otherwise now: the label keeps the results findable."""
 
 
 def resmlp_d256() -> tuple[GridConfig, ...]:
     """Every method for 30 epochs, and BP and DFA for as long as the published ones."""
-    everything = rows_named(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
+    everything = _recorded(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
     long = rows_named(["bp", "dfa"])
     return (on_cifar10(everything), on_cifar10(long, epochs=LONG_EPOCHS, published_epochs=LONG_EPOCHS))
+
+
+def _recorded(labels: Iterable[str]) -> tuple[GridRow, ...]:
+    """The rows of these labels, each of the method that the record has under it."""
+    rows = [[row_of(label, RECORDED[label], {})] if label in RECORDED else rows_named([label]) for label in labels]
+    return tuple(chain.from_iterable(rows))
 
 
 def on_cifar10(rows: tuple[GridRow, ...], **settings: Any) -> GridConfig:
@@ -62,9 +71,9 @@ def width() -> tuple[GridConfig, ...]:
     """The published methods at two widths, of one schedule."""
     methods = {"bp": {}, "dfa": {"credit_norm": "per_sample"}, "state_bridge": {}, "credit_bridge": {}}
     rows = tuple(
-        row_of(f"{method} d{width}", method, options, architecture_options={"width": width})
+        row_of(f"{label} d{width}", RECORDED.get(label, label), options, architecture_options={"width": width})
         for width in WIDTHS
-        for method, options in methods.items()
+        for label, options in methods.items()
     )
     return (on_cifar10(rows, epochs=SHORT_EPOCHS, baselines=False, called="width_resmlp"),)
 
@@ -72,7 +81,7 @@ def width() -> tuple[GridConfig, ...]:
 def small_cnn() -> tuple[GridConfig, ...]:
     """Narrow channels, because a narrow network trained to the end tells more than a wide one that is not."""
     settings = {"architecture": "small_cnn", "settings": {"architecture_options": {"channels": (8, 16, 32)}}}
-    rows = (*rows_named(["bp", "dfa", "state_bridge", "credit_bridge"]), row_of("ep", "ep", {}, epochs=SHORT_EPOCHS))
+    rows = (*_recorded(["bp", "dfa", "state_bridge", "credit_bridge"]), row_of("ep", "ep", {}, epochs=SHORT_EPOCHS))
     return (on_cifar10(rows, **settings, baselines=False, called="small_cnn"),)
 
 
@@ -127,7 +136,7 @@ def _varied(method: str, *changes: dict[str, Any]) -> Iterator[GridRow]:
         training = {name: value for name, value in change.items() if name in ("schedule", "learning_rate", "epochs")}
         shape = {name: value for name, value in change.items() if name == "expansion"}
         options = {name: value for name, value in change.items() if name not in training | shape}
-        yield row_of(label, method, always | options, **training, architecture_options=shape)
+        yield row_of(label, RECORDED.get(method, method), always | options, **training, architecture_options=shape)
 
 
 FITTED, LEARNT, BEGUN = 100, SHORT_EPOCHS, 5

@@ -91,13 +91,14 @@ RECIPES: Sequence[Recipe] = (
         (0.155, 0.172), growth=(230, 660), fires="ab", seeds=(42, 123, 456),
     ),
     Recipe(
-        "Credit Bridge, constant rate, 8 epochs", {"method": "credit_bridge", "epochs": 8, "schedule": "constant"},
+        "Credit Bridge, constant rate, 8 epochs",
+        {"method": "credit_bridge_vector", "epochs": 8, "schedule": "constant"},
         (0.24, 0.24), gradient=(1.9e-7, 1.9e-7), deep_cosine=(0.91, 0.99), fires="a",
     ),
     Recipe(
         "Credit Bridge textbook, 3e-3, 6 epochs",
         {
-            "method": "credit_bridge", "epochs": 6, "schedule": "constant", "learning_rate": 3e-3,
+            "method": "credit_bridge_vector", "epochs": 6, "schedule": "constant", "learning_rate": 3e-3,
             "method_options": {"credit_norm": "none"},
         },
         (0.307, 0.307), deep_cosine=(0.98, 0.997), fires="ab",

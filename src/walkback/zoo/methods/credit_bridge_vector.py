@@ -1,4 +1,4 @@
-"""Credit Bridge: predict the credit of the last site from any site and the output error."""
+"""Credit Bridge as it was fitted before its definition was public: predict the terminal credit as a vector."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from walkback.zoo.methods.site_vectors import as_vectors, read_vectors
 
 
 @dataclass(frozen=True)
-class CreditBridgeOptions(BridgeOptions):
+class CreditBridgeVectorOptions(BridgeOptions):
     """What the predictor learns."""
 
     target: Literal["raw", "scaled"] = "scaled"
     """The terminal credit as it is, or divided by the batch's mean norm of it."""
 
 
-class CreditBridge(Bridge):
+class CreditBridgeVector(Bridge):
     """a_l = predictor(LayerNorm(h_l), l, e), trained on its squared distance to the terminal credit ∂ℓ/∂h_L.
 
-    The record names this method and gives its results, no more. The definition, and the defaults (scaled
-    target, credit given to the block that reads h_l, scaled to unit norm per sample), are a reading chosen
-    among variants because it behaves as published: fitted, not confirmed.
+    Chosen among variants because it behaved as published, at a time when the record gave results and no definition.
+    The source study's own Credit Bridge is another, `credit_bridge`: the gradient of a scalar value network.
     """
 
-    options_type: ClassVar[type[MethodOptions]] = CreditBridgeOptions
-    options: CreditBridgeOptions
+    options_type: ClassVar[type[MethodOptions]] = CreditBridgeVectorOptions
+    options: CreditBridgeVectorOptions
 
     def context_size(self) -> int:
         """The error e."""
