@@ -79,6 +79,7 @@ METHODS = Registry(
         "fa_block": "walkback.zoo.methods.fa_block:BlockFA",
         "dfa": "walkback.zoo.methods.dfa:DFA",
         "state_bridge": "walkback.zoo.methods.state_bridge:StateBridge",
+        "credit_bridge": "walkback.zoo.methods.credit_bridge:CreditBridge",
         "credit_bridge_vector": "walkback.zoo.methods.credit_bridge_vector:CreditBridgeVector",
         "ep": "walkback.zoo.methods.ep:EP",
     },

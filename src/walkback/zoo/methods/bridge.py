@@ -1,4 +1,4 @@
-"""What the two bridges share: an auxiliary network that predicts something terminal from any site."""
+"""What the bridges share: an auxiliary network that predicts something terminal from any site."""
 
 from __future__ import annotations
 
@@ -20,32 +20,41 @@ from walkback.zoo.options import require_at_least
 
 @dataclass(frozen=True)
 class BridgeOptions(LocalOptions):
-    """Options of both bridges; the defaults are the reading that behaves as published."""
+    """Options of every bridge."""
 
     credit_norm: CreditNorm = "per_sample"
     credit_site: CreditSite = "read"
     predictor_width: int = 256
-    """Hidden units of the auxiliary network."""
+    """Hidden units of each layer of the auxiliary network."""
+    predictor_layers: int = 1
+    """Its hidden layers."""
 
 
 class Predictor(nn.Module):
-    """A vector for each site from LayerNorm(h_l), the layer as one-hot, and the context: Linear, GELU, Linear.
+    """A vector for each site from LayerNorm(h_l), the layer as one-hot, and the context.
 
-    The sites of one size share their first Linear; all share the second.
+    So many times Linear and GELU, then a Linear. The sites of one size share their first Linear; all share the rest.
+    One-hot loses nothing: whatever a depth is coded by, the first Linear makes of it one vector for each depth.
     """
 
-    def __init__(self, site_sizes: Sequence[int], context_size: int, width: int, output_size: int) -> None:
+    def __init__(
+        self, site_sizes: Sequence[int], context_size: int, width: int, output_size: int, hidden_layers: int = 1
+    ) -> None:
         super().__init__()
         layers = len(site_sizes)
         totals = {str(size): size + layers + context_size for size in sorted(set(site_sizes))}
         self.read = nn.ModuleDict({size: nn.Linear(total, width) for size, total in totals.items()})
+        self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(hidden_layers - 1))
         self.write = nn.Linear(width, output_size)
         self.register_buffer("layer_codes", torch.eye(layers), persistent=False)
 
     def forward(self, states: Sequence[Tensor], layers: Sequence[int], *context: Tensor) -> Tensor:
         """(B, d_l) for each of these layers, and (B, c) if there is a context → (layers, B, output)."""
         read = [self._read(state, layer, *context) for state, layer in zip(states, layers, strict=True)]
-        return self.write(F.gelu(torch.stack(read)))  # type: ignore[no-any-return]
+        features = F.gelu(torch.stack(read))
+        for layer in self.hidden:
+            features = F.gelu(layer(features))
+        return self.write(features)  # type: ignore[no-any-return]
 
     def _read(self, state: Tensor, layer: int, *context: Tensor) -> Tensor:
         code = self.get_buffer("layer_codes")[layer].expand(len(state), -1)
@@ -65,11 +74,11 @@ class Bridge(LocalMethod):
 
     def draw(self, generator: torch.Generator | None) -> None:
         """Initialise the predictor, and the matrices for the sites of another size than the last."""
-        width = self.options.predictor_width
-        require_at_least(self._name(), 1, predictor_width=width)
+        width, layers = self.options.predictor_width, self.options.predictor_layers
+        require_at_least(self._name(), 1, predictor_width=width, predictor_layers=layers)
         sizes = [vector_size(shape) for shape in self.model.site_shapes]
         with seeded_by(generator):
-            self.predictor = Predictor(sizes, self.context_size(), width, sizes[-1])
+            self.predictor = Predictor(sizes, self.context_size(), width, sizes[-1], layers)
             for site, size in enumerate(sizes):
                 if size != sizes[-1]:
                     self.register_buffer(f"carry_{site}", torch.randn(sizes[-1], size) / size**0.5)

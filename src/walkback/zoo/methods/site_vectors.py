@@ -33,6 +33,11 @@ def as_site(vectors: Tensor, shape: tuple[int, ...]) -> Tensor:
     return vectors if len(shape) == 1 else vectors.view(-1, *shape)
 
 
+def as_slope(slopes: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """∂f/∂h of an f that sees `as_vectors(h)`, from its slope there, (B, D) → (B, …): each token gets its share."""
+    return as_site(slopes / shape[0], shape) if has_tokens(shape) else as_site(slopes, shape)
+
+
 def read_vectors(last: Tensor) -> Tensor:
     """The part of the last site that the head reads, (B, …) → (B, D): of tokens, the class token."""
     return last[:, 0] if has_tokens(tuple(last.shape[1:])) else last.flatten(1)
