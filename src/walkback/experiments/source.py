@@ -20,7 +20,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "bp": {},
     "fa_block": LOCAL,
     "dfa": {**LOCAL, "feedback_variance": "classes", "feedback_of": "block"},
-    "state_bridge": LOCAL,
+    "state_bridge": {**LOCAL, "context": "error", "target": "normalised", "predictor_layers": 3},
     "credit_bridge": LOCAL,
     "ep": {
         **LOCAL,
