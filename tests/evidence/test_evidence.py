@@ -185,10 +185,13 @@ def test_a_run_whose_file_is_gone_decides_nothing(tmp_path):
     assert status(tmp_path, "C26") is REPRODUCED  # which reads reports alone
 
 
-@pytest.mark.parametrize("functional", [None, {}, {"perturbation": []}, {"unmeasured": "diverged"}])
-def test_functional_tests_that_are_not_there_decide_nothing(tmp_path, functional):
+UNTESTED = [{"functional": tests} for tests in (None, {}, {"perturbation": []}, {"unmeasured": "diverged"})]
+
+
+@pytest.mark.parametrize("lacking", [*UNTESTED, {"trace": []}, {"trace": [{"epoch": n} for n in range(3)]}])
+def test_functional_tests_that_are_not_there_decide_nothing(tmp_path, lacking):
     reports, runs = penalty()[f"audit_{PENALTY}"]
-    without = {place: run | {"functional": functional} for place, run in runs.items()}
+    without = {place: run | lacking for place, run in runs.items()}
     put(tmp_path, {f"audit_{PENALTY}": Behind(reports, without)})
     assert status(tmp_path, "C36") is NOT_RUN
     assert status(tmp_path, "C37") is REPRODUCED

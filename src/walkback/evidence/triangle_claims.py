@@ -137,7 +137,8 @@ CLAIMS = (
         f"On every seed of the three {AS_SOURCE} with λ = 1e-2 the deep cosine is in this order; State Bridge is more "
         "than 3 points above the others in accuracy and these within 3 points of each other; its nudge lowers the "
         f"loss, and its training loss falls, by {FAR:g} times as much as either of theirs or more. Means within 3 "
-        "points in accuracy, 0.05 in cosine and ρ, a factor of ten in the nudge. Partly: some of these.",
+        "points in accuracy, 0.05 in cosine and ρ, a factor of ten in the nudge; ρ and nudge are of credit with RMS 1, "
+        "as blocks get it, over the blocks behind the first. Partly: some of these.",
         COMMANDS[PENALTY],
         _triangle,
     ),
