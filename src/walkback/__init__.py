@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from walkback.protocol.records import (
         Alignment,
         DiagnosticReport,
-        FrozenBaseline,
         Measurements,
         Reading,
-        Score,
         State,
     )
+    from walkback.protocol.scores import FrozenBaseline, Score
     from walkback.protocol.seeds import SeedSummary, combine
     from walkback.protocol.thresholds import DiagnosticThresholds
     from walkback.watch.monitor import Monitor
@@ -36,12 +35,12 @@ _HOME = {
     "Decision": "watch.policy",
     "DiagnosticReport": "protocol.records",
     "DiagnosticThresholds": "protocol.thresholds",
-    "FrozenBaseline": "protocol.records",
+    "FrozenBaseline": "protocol.scores",
     "Measurements": "protocol.records",
     "Monitor": "watch.monitor",
     "PartialMeasurements": "watch.partial",
     "Reading": "protocol.records",
-    "Score": "protocol.records",
+    "Score": "protocol.scores",
     "SeedSummary": "protocol.seeds",
     "State": "protocol.records",
     "Trace": "protocol.credit",

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import walkback
-from walkback.errors import BaselineError
+from walkback.errors import BaselineError, InputError, WalkbackWarning
 
 
 class Block(nn.Module):
@@ -88,21 +88,63 @@ def test_diagnose_takes_the_record_and_judges_d(data):
 
 
 def test_a_score_that_the_training_function_returns_is_taken(data):
-    assert walkback.frozen_baseline(lambda model: 0.25, Net, data).accuracy == 0.25
     score = walkback.Score(value=0.5, samples=10_000)
     record = walkback.frozen_baseline(lambda model: score, Net, data)
     assert (record.accuracy, record.samples) == (0.5, 10_000)
-    with pytest.raises(BaselineError, match="train_fn returned str"):
-        walkback.frozen_baseline(lambda model: "good", Net, data)
 
 
-def test_a_rule_that_moves_frozen_parameters_is_caught(data):
-    def careless(model):
-        with torch.no_grad():
-            model.blocks[1].linear.weight.add_(1e-3)
+def last_loss(data):
+    def train(model):
+        trainer(data)(model, steps=3)
+        return F.cross_entropy(model(data[0][0]), data[0][1]).item()
 
-    with pytest.raises(BaselineError, match=r"changed 1 of 4 frozen parameters \(blocks.1.linear.weight first\)"):
-        walkback.frozen_baseline(careless, Net, data)
+    return train
+
+
+@pytest.mark.parametrize("returned", [0.31, True, 0, "good", {"accuracy": 0.9}, [0.1, 0.2], torch.tensor(0.5)])
+def test_anything_else_that_it_returns_is_said_to_be_passed_over_once(data, returned):
+    measured = walkback.frozen_baseline(lambda model: None, Net, data, seed=1)
+    with pytest.warns(WalkbackWarning, match="it was not taken for an accuracy: return walkback.Score") as told:
+        record = walkback.frozen_baseline(lambda model: returned, Net, data, seed=1)
+    assert len(told) == 1
+    assert str(told[0].message).startswith(f"the training function returned {returned!r}")
+    assert record == measured
+
+
+def test_a_returned_loss_makes_no_margin(data):
+    torch.manual_seed(3)
+    model = Net()
+    trainer(data)(model, steps=3)
+    with pytest.warns(WalkbackWarning, match="not taken for an accuracy"):
+        record = walkback.frozen_baseline(last_loss(data), Net, data, seed=3)
+    correct = frozen_twin_accuracy(data)
+    assert record.accuracy == correct
+    report = walkback.diagnose(model, data, frozen_baseline_acc=record)
+    assert report.reading("d").figure == pytest.approx(100 * (report.headline_acc - correct))
+
+
+def frozen_twin_accuracy(data):
+    """The obvious twin: an optimizer that was never given the blocks."""
+    torch.manual_seed(3)
+    model = Net()
+    optimizer = torch.optim.AdamW([*model.stem.parameters(), *model.head.parameters()], lr=0.01)
+    for step in range(3):
+        x, y = data[step % len(data)]
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return sum(int((model(x).argmax(1) == y).sum()) for x, y in data) / 192
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, torch.nn.DataParallel, lambda model: nn.Sequential(model)])
+def test_the_model_itself_may_be_returned(data, wrap):
+    record = walkback.frozen_baseline(wrap, Net, data, seed=1)
+    assert record == walkback.frozen_baseline(lambda model: None, Net, data, seed=1)
+
+
+def test_another_model_than_was_given_is_refused(data):
+    with pytest.raises(BaselineError, match=r"returned another Net than the model that it was given.*in place"):
+        walkback.frozen_baseline(lambda model: Net(), Net, data)
 
 
 def test_nothing_left_to_train_is_refused(data):
@@ -119,5 +161,75 @@ def test_nothing_left_to_train_is_refused(data):
 
 
 def test_the_record_survives_json(tmp_path, data):
-    record = walkback.frozen_baseline(lambda model, lr: 0.25, Net, data, seed=1, config={"lr": 0.1})
-    assert walkback.FrozenBaseline.load(record.save(tmp_path / "b.json")) == record
+    score = walkback.Score(value=24.1, unit="perplexity", higher_is_better=False, samples=12, answers=96)
+    for returned in (None, score):
+        record = walkback.frozen_baseline(lambda model, lr, r=returned: r, Net, data, seed=1, config={"lr": 0.1})
+        assert walkback.FrozenBaseline.load(record.save(tmp_path / "b.json")) == record
+    assert record.measured == score
+    assert record.accuracy is None
+
+
+def test_a_record_of_an_earlier_version_loads(tmp_path):
+    (tmp_path / "b.json").write_text(
+        '{"schema_version": 1, "accuracy": 0.5, "samples": 9, "seed": 1, "config": {}, "frozen_blocks": ["blocks.0"]}'
+    )
+    record = walkback.FrozenBaseline.load(tmp_path / "b.json")
+    assert (record.accuracy, record.frozen.blocks, record.frozen.parameters) == (0.5, ("blocks.0",), ())
+
+
+def test_the_record_names_what_was_frozen(data):
+    record = walkback.frozen_baseline(trainer(data), Net, data)
+    assert record.frozen_parameters == (
+        "blocks.0.linear.weight", "blocks.0.linear.bias", "blocks.1.linear.weight", "blocks.1.linear.bias",
+    )  # fmt: skip
+    assert record.frozen_values == 2 * (16 * 16 + 16) == 544
+    assert record.all_values == 544 + 8 * 16 + 16 + 16 * 3 + 3 == 739
+    assert record.frozen.share == pytest.approx(544 / 739)
+    assert record.network["blocks.1.linear.weight"] == (16, 16)
+    assert list(record.network) == [name for name, _ in Net().named_parameters()]
+
+
+class ForwardForward(nn.Module):
+    """Two layers that learn by goodness; nothing gives logits, and no forward pass of the whole is ever meant."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(8, 16)
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+
+    def forward(self, x):
+        raise AssertionError("nobody calls this")
+
+
+def test_named_blocks_are_frozen_without_a_pass():
+    score = walkback.Score(value=0.5, samples=64)
+    moved = []
+
+    def train(model):
+        before = model.embed.weight.detach().clone()
+        optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+        x = torch.randn(4, 8)
+        for layer in model.layers:
+            layer(model.embed(x)).square().mean().backward()
+        optimizer.step()
+        moved.append(not torch.equal(before, model.embed.weight))
+        return score
+
+    record = walkback.frozen_baseline(train, ForwardForward, blocks="layers.*")
+    assert moved == [True]
+    assert record.measured == score
+    assert record.frozen_blocks == ("layers.0", "layers.1")
+    with pytest.raises(BaselineError, match=r"by a forward pass over eval_batches; give those, or name blocks="):
+        walkback.frozen_baseline(train, ForwardForward)
+    with pytest.raises(BaselineError, match=r"nothing to score the baseline by: give eval_batches, or let train_fn"):
+        walkback.frozen_baseline(lambda model: None, ForwardForward, blocks="layers.*")
+
+
+def test_lazy_modules_are_told_to_run_first():
+    class Lazy(Net):
+        def __init__(self):
+            super().__init__()
+            self.blocks[0].linear = nn.LazyLinear(16)
+
+    with pytest.raises(InputError, match=r"blocks.0.linear.weight has no shape yet"):
+        walkback.frozen_baseline(lambda model: None, Lazy, blocks="blocks.*")

@@ -15,6 +15,7 @@ from walkback.cli.thresholds import (
     ExplosionRatioOption,
     FrozenMarginOption,
     GradientFloorOption,
+    OtherMarginOption,
     thresholds_from,
 )
 from walkback.cli.train import RunsOption
@@ -48,6 +49,7 @@ def diagnose(
     h_norm_explosion_ratio: ExplosionRatioOption = None,
     stability_drift_ceiling: DriftCeilingOption = None,
     frozen_acc_margin_pp: FrozenMarginOption = None,
+    frozen_margin: OtherMarginOption = None,
     drift_share_ceiling: DriftShareOption = None,
 ) -> int:
     """Measure one network and say whether its result can be trusted."""
@@ -61,6 +63,7 @@ def diagnose(
         h_norm_explosion_ratio,
         stability_drift_ceiling,
         frozen_acc_margin_pp,
+        frozen_margin,
         drift_share_ceiling,
     )
     if not target:

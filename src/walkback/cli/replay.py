@@ -13,6 +13,7 @@ from walkback.cli.thresholds import (
     ExplosionRatioOption,
     FrozenMarginOption,
     GradientFloorOption,
+    OtherMarginOption,
     thresholds_from,
 )
 
@@ -60,6 +61,7 @@ def replay(
     h_norm_explosion_ratio: ExplosionRatioOption = None,
     stability_drift_ceiling: DriftCeilingOption = None,
     frozen_acc_margin_pp: FrozenMarginOption = None,
+    frozen_margin: OtherMarginOption = None,
     drift_share_ceiling: DriftShareOption = None,
 ) -> int:
     """Judge recorded measurements again; what a record lacks stays not measured.
@@ -75,6 +77,7 @@ def replay(
         h_norm_explosion_ratio,
         stability_drift_ceiling,
         frozen_acc_margin_pp,
+        frozen_margin,
         drift_share_ceiling,
     )
     policy = StopPolicy.of(stop_on, patience, warmup)

@@ -20,7 +20,8 @@ def schema(
     import json
 
     from walkback.errors import UnknownName
-    from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Reading
+    from walkback.protocol.records import DiagnosticReport, Measurements, Reading
+    from walkback.protocol.scores import FrozenBaseline
     from walkback.protocol.seeds import SeedSummary
     from walkback.registry import did_you_mean
 

@@ -25,6 +25,10 @@ DriftCeilingOption = Annotated[
 FrozenMarginOption = Annotated[
     float | None, typer.Option("--frozen-acc-margin-pp", help="(d) fires below this.", rich_help_panel=PANEL)
 ]
+OtherMarginOption = Annotated[
+    float | None,
+    typer.Option("--frozen-margin", help="(d) fires below this in another unit than accuracy.", rich_help_panel=PANEL),
+]
 DriftShareOption = Annotated[
     float | None,
     typer.Option("--drift-share-ceiling", help="Judge (c) by the drift share instead.", rich_help_panel=PANEL),
@@ -36,6 +40,7 @@ def thresholds_from(
     h_norm_explosion_ratio: float | None,
     stability_drift_ceiling: float | None,
     frozen_acc_margin_pp: float | None,
+    frozen_margin: float | None,
     drift_share_ceiling: float | None,
 ) -> DiagnosticThresholds | None:
     """The thresholds that were given, on top of the published ones; None where none was."""

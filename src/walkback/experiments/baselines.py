@@ -10,10 +10,15 @@ from walkback.experiments.config import RunConfig
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import reading
+from walkback.protocol.scores import Frozen
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
+
+
+FROZEN = Frozen(blocks=("blocks.*",))
+"""What the matched baseline of any run freezes: every block of a `BlockModel`, and nothing else."""
 
 
 def matched_baseline(config: RunConfig) -> RunConfig | None:
@@ -102,7 +107,8 @@ def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str
             accuracy = baseline["trace"][epoch]["accuracy"]
         else:
             return {}
-        return {"frozen_baseline_acc": float(accuracy), "frozen_baseline_samples": int(baseline["test_samples"])}
+        samples = int(baseline["test_samples"])
+        return {"frozen_baseline_acc": float(accuracy), "frozen_baseline_samples": samples, "frozen": FROZEN}
 
 
 def baseline_note(described: Mapping[str, Any]) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from walkback.protocol.records import Interval, Reading
 from walkback.protocol.wording import ABSENT, DIGITS, figure, signed
+
+if TYPE_CHECKING:
+    from walkback.protocol.seeds import DiagnosticSummary
 
 __all__ = [
     "ABSENT",
@@ -14,6 +18,7 @@ __all__ = [
     "count",
     "figure",
     "interval_bounds",
+    "is_margin",
     "level",
     "percent",
     "reading_figure",
@@ -57,18 +62,23 @@ def count(number: int, noun: str) -> str:
 
 
 def reading_figure(reading: Reading) -> str:
-    """The figure of a reading with its unit; a margin in percentage points keeps its sign."""
+    """The figure of a reading with its unit; a margin keeps its sign."""
     if reading.figure is None:
         return ABSENT
-    write = signed if reading.unit == "pp" else figure
+    write = signed if is_margin(reading) else figure
     return with_unit(against(reading.figure, reading.threshold, write), reading.unit)
+
+
+def is_margin(reading: Reading | DiagnosticSummary) -> bool:
+    """Whether a figure is a difference, whose sign says who is ahead: (d), in whatever unit."""
+    return reading.letter == "d" or reading.unit == "pp"
 
 
 def interval_bounds(reading: Reading) -> tuple[str, str] | None:
     """The two ends of a reading's interval, written as its figure is."""
     if reading.interval is None:
         return None
-    write = signed if reading.unit == "pp" else figure
+    write = signed if is_margin(reading) else figure
     ends = (reading.interval.low, reading.interval.high)
     low, high = (against(end, reading.threshold, write) for end in ends)
     return low, high

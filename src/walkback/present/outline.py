@@ -9,6 +9,7 @@ from walkback.present.numbers import count, figure, percent, round_number
 from walkback.present.plain import ELLIPSIS, NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.site_table import runs
 from walkback.protocol.records import DiagnosticReport, Measurements, Reading, State
+from walkback.protocol.scores import Score
 from walkback.protocol.verdict import INCOMPLETE, WALK_BACK, qualified
 
 Facts = list[tuple[str, str]]
@@ -111,13 +112,65 @@ def capped(rows: Iterable[tuple[str, str]], most: int = _MOST_ROWS) -> Facts:
 
 
 def _accuracy(report: Measurements) -> Iterator[tuple[str, str]]:
-    pairs = (
-        ("accuracy", report.headline_acc, report.headline_samples),
-        ("frozen baseline", report.frozen_baseline_acc, report.frozen_baseline_samples),
-    )
-    for label, score, samples in pairs:
-        if score is not None:
-            yield label, percent(score) + (f" on {count(samples, 'sample')}" if samples else "")
+    for label, words in (
+        ("accuracy", accuracy_words(report)),
+        ("score", score_words(report.headline_score)),
+        ("frozen baseline", baseline_words(report)),
+        (FROZEN, frozen_words(report)),
+    ):
+        if words:
+            yield label, words
+
+
+FROZEN = "frozen blocks"
+_MOST_BLOCKS = 6
+
+
+def accuracy_words(report: Measurements) -> str:
+    """The accuracy and what it was counted on; empty where there is none."""
+    return _share_words(report.headline_acc, report.headline_samples, report.headline_answers)
+
+
+def baseline_words(report: Measurements) -> str:
+    """The frozen baseline's score, in whichever unit; empty where there is none."""
+    known = report.frozen_baseline_acc, report.frozen_baseline_samples, report.frozen_baseline_answers
+    return score_words(report.frozen_baseline_score) or _share_words(*known)
+
+
+def score_words(score: Score | None) -> str:
+    """`24.1 perplexity, less is better, on 8,192 tokens of 256 samples`; empty where there is none."""
+    if score is None:
+        return ""
+    unit = shortened(score.unit, 40)
+    better = "more" if score.higher_is_better else "less"
+    counted = _counted(score.samples, score.answers)
+    return f"{numbers.with_unit(figure(score.value), unit)}, {better} is better{',' if counted else ''}{counted}"
+
+
+def _share_words(share: float | None, samples: int | None, answers: int | None) -> str:
+    return "" if share is None else percent(share) + _counted(samples, answers)
+
+
+def _counted(samples: int | None, answers: int | None) -> str:
+    if answers is not None:
+        return f" on {count(answers, 'token')}" + (f" of {count(samples, 'sample')}" if samples else "")
+    return f" on {count(samples, 'sample')}" if samples else ""
+
+
+def frozen_words(report: Measurements) -> str:
+    """Which blocks the baseline left at random, and what share of the network that is; empty without a baseline."""
+    if not baseline_words(report):
+        return ""
+    frozen = report.frozen
+    if frozen is None:
+        return "not known: the baseline came as a number alone"
+    more = len(frozen.blocks) - _MOST_BLOCKS
+    named = [middle_out(block, NAME_LENGTH) for block in frozen.blocks]
+    listed = ", ".join(named) if more <= 0 else f"{', '.join(named[: _MOST_BLOCKS - 1])} … {named[-1]}"
+    if frozen.share is None:
+        return listed
+    share = f"{frozen.values:,} of {frozen.all_values:,} parameters ({100 * frozen.share:.1f} %)"
+    return f"{listed}: {share}, in {count(len(frozen.parameters), 'tensor')}"
 
 
 def _gradient(report: Measurements) -> Iterator[tuple[str, str]]:
@@ -213,6 +266,8 @@ def thresholds(report: DiagnosticReport) -> Facts:
         ("(c) cosine of group means", f"> {round_number(limits.stability_drift_ceiling)}"),
         ("(d) margin over frozen blocks", f"< {round_number(limits.frozen_acc_margin_pp)} pp"),
     ]
+    if limits.frozen_margin is not None:
+        rows.append(("(d) margin in another unit than accuracy", f"< {round_number(limits.frozen_margin)}"))
     if limits.drift_share_ceiling is not None:
         rows[2] = ("(c) drift share ρ", f"> {round_number(limits.drift_share_ceiling)}")
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from walkback.present.numbers import count, figure, percent, signed, with_unit
+from walkback.present.numbers import count, figure, is_margin, percent, signed, with_unit
 from walkback.present.plain import NAME_LENGTH, middle_out
 from walkback.protocol.records import DiagnosticReport, State
 
@@ -47,7 +47,7 @@ def _spread(diagnostic: DiagnosticSummary) -> str:
     if diagnostic.mean is None:
         return "no figures"
     unit = diagnostic.unit
-    mean = signed(diagnostic.mean) if unit == "pp" else figure(diagnostic.mean)
+    mean = signed(diagnostic.mean) if is_margin(diagnostic) else figure(diagnostic.mean)
     if diagnostic.sd is None:
         return f"one figure, {with_unit(mean, unit)}"
     return f"mean {mean} ± {with_unit(figure(diagnostic.sd), unit)}"

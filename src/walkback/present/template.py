@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from walkback.present import outline
 from walkback.present.alignment_facts import alignment_facts
-from walkback.present.numbers import ABSENT, count, figure, interval_bounds, level, percent, reading_figure, signed
+from walkback.present.numbers import ABSENT, count, figure, interval_bounds, level, reading_figure, signed
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.protocol.records import DiagnosticReport, Reading
 from walkback.source import PAPER, REPOSITORIES
@@ -166,20 +166,21 @@ def _seeds(report: DiagnosticReport | None, config: Run) -> str | None:
 def _result(report: DiagnosticReport | None, run: Run) -> list[Entry]:
     baseline = (run.get("baseline") or {}).get("command", "")
     how = f"train it: {baseline}" if baseline else "the same network, trained the same way with its blocks frozen"
-    hints = ("of walkback.diagnose", "on held-out data, with its size", how)
-    values: Sequence[str | None] = (None, None, None)
+    frozen = "which ones the baseline left at random, and what share of the network's parameters they hold"
+    hints = ("of walkback.diagnose", "on held-out data, with its size", how, frozen)
+    values: Sequence[str | None] = (None, None, None, None)
     if report is not None:
-        accuracy = _score(report.headline_acc, report.headline_samples)
-        frozen = _score(report.frozen_baseline_acc, report.frozen_baseline_samples)
-        values = (outline.verdict_line(report), accuracy, frozen)
-    labels = ("verdict", "accuracy", "matched frozen baseline")
-    return [Entry(*entry) for entry in zip(labels, values, hints, strict=True)]
-
-
-def _score(score: float | None, samples: int | None) -> str | None:
-    if score is None:
-        return None
-    return percent(score) + (f" on {count(samples, 'sample')}" if samples else "")
+        scores = [outline.accuracy_words(report), outline.score_words(report.headline_score)]
+        values = (
+            outline.verdict_line(report),
+            "; ".join(filter(None, scores)) or None,
+            outline.baseline_words(report) or None,
+            outline.frozen_words(report) or None,
+        )
+    labels = ("verdict", "accuracy", "matched frozen baseline", outline.FROZEN)
+    entries = [Entry(*entry) for entry in zip(labels, values, hints, strict=True)]
+    # Where the baseline itself is missing, one gap says so.
+    return entries if report is None or values[-1] else entries[:-1]
 
 
 def _basis(report: DiagnosticReport | None) -> list[Entry]:
@@ -190,7 +191,7 @@ def _basis(report: DiagnosticReport | None) -> list[Entry]:
     return [
         Entry("measured on", basis, "how many held-out samples, and what a site's vector is"),
         Entry("convention", "gradients of a loss averaged over 128 samples, whatever the batch", ""),
-        *(entry for entry in beside if entry.label not in {"accuracy", "frozen baseline"}),
+        *(entry for entry in beside if entry.label not in {"accuracy", "score", "frozen baseline", outline.FROZEN}),
         *(Entry("warning", warning, "") for warning in outline.warnings(report)),
     ]
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from walkback.errors import BaselineError, BatchError
+from walkback.errors import BaselineError, BatchError, WalkbackWarning
 from walkback.protocol.batches import read_batches
-from walkback.protocol.losses import count_correct
-from walkback.protocol.records import FrozenBaseline, Score
+from walkback.protocol.block_names import given_modules, pattern_of, plain_modules
+from walkback.protocol.losses import Answers, count_correct
+from walkback.protocol.parameters import parameters_in, parameters_of, shapes_of
+from walkback.protocol.schema import shortened
+from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, find_chain
+from walkback.protocol.still import kept_still
 from walkback.protocol.untouched import underneath, untouched
 
 TrainFunction = Callable[..., Any]
-"""train_fn(model, **config) trains the model in place; it may return its score in [0, 1], or a `Score`."""
+"""train_fn(model, **config) trains the model in place; it may return a `walkback.Score`, and nothing else counts."""
 
 
 def frozen_baseline(
     train_fn: TrainFunction,
     make_model: Callable[[], nn.Module],
-    eval_batches: Iterable[Any],
+    eval_batches: Iterable[Any] | None = None,
     *,
     seed: int | None = None,
     config: Mapping[str, Any] | None = None,
@@ -30,87 +35,118 @@ def frozen_baseline(
 ) -> FrozenBaseline:
     """Train the caller's model again with its blocks frozen, and return the score that (d) compares with.
 
-    The seed is set, `make_model()` builds the model, its blocks stop requiring gradients (embedding and
-    head still learn), and `train_fn(model, **config)` runs as it does for the real thing. Where it returns
-    no score, the accuracy on `eval_batches` is taken. Frozen parameters that moved are an error: a rule
-    that writes to parameters directly must skip those with `requires_grad=False`.
+    The seed is set, `make_model()` builds the model, its blocks stop requiring gradients (embedding and head still
+    learn), and `train_fn(model, **config)` runs as it does for the real thing. Where it returns a `walkback.Score`,
+    that is the score; else it is the accuracy on `eval_batches`, whatever else it returned. A frozen parameter that
+    moves is an error as soon as it is seen, at the first step of an optimizer: a rule that writes to parameters
+    directly must skip those with `requires_grad=False`. Buffers, such as the statistics of BatchNorm, may move.
+
+    Args:
+        train_fn: trains the model that it is given, in place.
+        make_model: builds the model; it draws its weights after the seed is set.
+        eval_batches: as for `diagnose`; not needed where `blocks` are named and train_fn returns a `Score`.
+        seed: set before the model is built, and noted.
+        config: what train_fn is called with, and noted.
+        blocks: as for `diagnose`. Named blocks are taken as they are, without a pass through the network, so that
+            networks which no loss is backpropagated through have a baseline too; else they are found by structure.
     """
-    batches = list(eval_batches)
+    batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})
     if seed is not None:
         torch.manual_seed(seed)
     model = make_model()
     names, frozen = freeze_blocks(model, batches, blocks)
-    before = {name: parameter.detach().clone() for name, parameter in frozen.items()}
-    result = train_fn(model, **settings)
-    _check_still(before, frozen)
+    plain = underneath(model)
+    record: dict[str, Any] = {
+        "frozen_blocks": names,
+        "frozen_parameters": tuple(frozen),
+        "frozen_values": sum(parameter.numel() for parameter in frozen.values()),
+        "all_values": sum(parameter.numel() for parameter in parameters_of(plain).values()),
+        "network": shapes_of(plain),
+    }
+    with kept_still(plain, frozen):
+        result = train_fn(model, **settings)
     score = _score(result, model, batches)
-    return FrozenBaseline(
-        accuracy=score.value,
-        samples=score.samples,
-        seed=seed,
-        config=settings,
-        frozen_blocks=names,
-    )
+    scored: dict[str, Any] = {"accuracy": score.value, "samples": score.samples, "answers": score.answers}
+    return FrozenBaseline(seed=seed, config=settings, **record, **(scored if score.is_accuracy else {"score": score}))
 
 
 def freeze_blocks(
-    model: nn.Module, batches: Iterable[Any], blocks: Blocks = None
+    model: nn.Module, batches: Iterable[Any] | None, blocks: Blocks = None
 ) -> tuple[tuple[str, ...], dict[str, nn.Parameter]]:
     """Stop the blocks' parameters from requiring gradients; the blocks' names, and those parameters by name."""
     plain = underneath(model)
-    with untouched(plain):
-        first = next(read_batches(batches, plain))
-        chain = find_chain(plain, first.first(min(4, first.size)), blocks)
-    names = tuple(dict.fromkeys(chain.blocks))
-    named = {
-        f"{block}.{name}": parameter
-        for block in names
-        for name, parameter in plain.get_submodule(block).named_parameters()
-    }
-    inside = set(named.values())
-    if not any(p.requires_grad for p in plain.parameters() if p not in inside):
+    names = _named(plain, blocks) if blocks is not None else _found(plain, batches)
+    frozen = parameters_in(plain, names)
+    pattern = pattern_of(names, plain_modules(plain))
+    if not frozen:
+        raise BaselineError(f"the blocks {pattern} hold no parameters, so there is nothing to freeze. Pass blocks=.")
+    if not any(p.requires_grad for name, p in parameters_of(plain).items() if name not in frozen):
         raise BaselineError(
-            f"every trainable parameter of {type(plain).__name__} lies in its blocks ({chain.pattern}), so nothing is "
+            f"every trainable parameter of {type(plain).__name__} lies in its blocks ({pattern}), so nothing is "
             "left to train once they are frozen. Pass blocks= without the embedding and the head."
         )
-    for parameter in inside:
+    for parameter in frozen.values():
         parameter.requires_grad_(False)
-    return names, named
+    return names, frozen
 
 
-def _check_still(before: Mapping[str, torch.Tensor], frozen: Mapping[str, nn.Parameter]) -> None:
-    moved = [name for name, value in before.items() if not torch.equal(value, frozen[name].detach())]
-    if moved:
-        raise BaselineError(
-            f"train_fn changed {len(moved)} of {len(before)} frozen parameters ({moved[0]} first), so this is no "
-            "frozen baseline. Let it skip parameters whose requires_grad is False."
-        )
+def _named(plain: nn.Module, blocks: Blocks) -> tuple[str, ...]:
+    """The blocks that the caller names: names are all that is needed, and no pass is run."""
+    return tuple(given_modules(plain, blocks).values())
 
 
-def _score(result: Any, model: nn.Module, batches: Iterable[Any]) -> Score:
+def _found(plain: nn.Module, batches: Iterable[Any] | None) -> tuple[str, ...]:
+    if batches is None:
+        raise BaselineError("the blocks are found by a forward pass over eval_batches; give those, or name blocks=.")
+    with untouched(plain):
+        first = next(read_batches(batches, plain))
+        chain = find_chain(plain, first.first(min(4, first.size)))
+    return tuple(dict.fromkeys(chain.blocks))
+
+
+def _score(result: Any, model: nn.Module, batches: Iterable[Any] | None) -> Score:
     if isinstance(result, Score):
         return result
-    if isinstance(result, int | float) and not isinstance(result, bool):
-        return Score(value=result)
-    if result is not None:
+    _ignored(result, underneath(model))
+    if batches is None:
         raise BaselineError(
-            f"train_fn returned {type(result).__name__}; expected its score in [0, 1], a walkback.Score, or None to "
-            "have the accuracy counted on eval_batches."
+            "there is nothing to score the baseline by: give eval_batches, or let train_fn return walkback.Score(…)."
         )
     return accuracy(model, batches)
+
+
+def _ignored(result: Any, plain: nn.Module) -> None:
+    """Say that what came back is not taken for a score; another network than was given was trained in its place."""
+    if isinstance(result, nn.Module):
+        if plain not in result.modules():
+            raise BaselineError(
+                f"train_fn returned another {type(result).__name__} than the model that it was given. Let it train "
+                "that one, in place."
+            )
+    elif result is not None:
+        warnings.warn(
+            f"the training function returned {shortened(result)}; it was not taken for an accuracy: return "
+            "walkback.Score(…) to give one, or nothing to have it measured on the batches.",
+            WalkbackWarning,
+            stacklevel=4,
+        )
 
 
 def accuracy(model: nn.Module, batches: Iterable[Any]) -> Score:
     """The share of right predictions on labelled batches; the model is left as it was."""
     plain = underneath(model)
-    correct = scored = 0
+    counted = Answers(0, 0, 0)
     with untouched(plain), torch.no_grad():
         for batch in read_batches(batches, plain):
-            counts = count_correct(batch.call(plain), batch.targets)
-            if counts is None:
+            answers = count_correct(batch.call(plain), batch.targets)
+            if answers is None:
                 raise BatchError(
-                    "accuracy needs class indices as targets; return the score from train_fn, or pass headline_acc."
+                    "accuracy needs class indices as targets; return walkback.Score(…) from train_fn, with a unit= of "
+                    "its own where it is no accuracy."
                 )
-            correct, scored = correct + counts[0], scored + counts[1]
-    return Score(value=correct / max(scored, 1), samples=scored or None)
+            counted = counted.plus(answers)
+    score = counted.score()
+    if score is None:
+        raise BatchError("every target of eval_batches is marked as not to be scored (−100), so there is no accuracy.")
+    return score

@@ -19,9 +19,11 @@ from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks
 from walkback.protocol.fidelity import double_pass, fidelity_of
 from walkback.protocol.folding import Folding
+from walkback.protocol.headline import GivenScores
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
+from walkback.protocol.matching import check_matched
 from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction, default_reduction
 from walkback.protocol.site_choice import Sites, chosen_sites
@@ -41,7 +43,7 @@ def diagnose(
     model: nn.Module,
     eval_batches: Iterable[Any],
     headline_acc: float | Score | None = None,
-    frozen_baseline_acc: float | FrozenBaseline | None = None,
+    frozen_baseline_acc: float | Score | FrozenBaseline | None = None,
     method_name: str = "",
     notes: str = "",
     thresholds: DiagnosticThresholds | None = None,
@@ -49,6 +51,7 @@ def diagnose(
     loss: Loss | None = None,
     credit: CreditRule | CreditFunction | None = None,
     *,
+    score: Score | None = None,
     tokens: str | TokenReduction | None = None,
     null_draws: int = NULL_DRAWS,
     seed: int | None = None,
@@ -64,8 +67,9 @@ def diagnose(
         model: any nn.Module; it, its gradients, hooks and modes, and all random states are left as they were.
         eval_batches: labelled, held-out batches: (inputs, targets), or mappings with `labels`. Ten batches
             of 128 are the published protocol; figures do not depend on how samples are batched.
-        headline_acc: the score to defend, in [0, 1]; counted on the batches where it is not given.
-        frozen_baseline_acc: the score of the matched frozen-blocks run, from `walkback.frozen_baseline`.
+        headline_acc: the accuracy to defend, in [0, 1]; counted on the batches where it is not given.
+        frozen_baseline_acc: the score of the matched frozen-blocks run, from `walkback.frozen_baseline`: refused where
+            it is of another network or froze other blocks; of a plain number that is not known, and the report says so.
         method_name: what the report calls the method.
         notes: free text for the report.
         thresholds: where each diagnostic fires.
@@ -74,6 +78,8 @@ def diagnose(
         loss: (logits, targets) → one loss per sample; cross-entropy where not given.
         credit: what the method hands to each site, for alignment: a method, or a function of
             (hiddens, logits, targets) that returns one tensor per site.
+        score: the score to defend in another unit than accuracy, such as perplexity; (d) is judged in the unit of the
+            baseline, by the threshold `frozen_margin`.
         tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`.
         null_draws: how many fresh draws of the feedback the null of alignment rests on; 0 for no null.
         seed: the seed of the run, for the report and for combining several.
@@ -85,14 +91,16 @@ def diagnose(
             batches, for one report on all; by default where the model is DistributedDataParallel.
     """
     plain = underneath(model)
+    given = GivenScores.of(headline_acc, score, frozen_baseline_acc)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     ranks = Ranks.of(model, gather)
     with ranks.together(), untouched(plain):
         batches = in_pieces(read_batches(eval_batches, plain, max_batches), micro_batch)
-        session = Session(plain, batches, blocks, loss, reduction, meter, sites, micro_batch, ranks)
+        session = Session(plain, batches, blocks, loss, reduction, meter, sites, micro_batch, ranks, given.baseline)
         fields = session.measure()
-    fields |= _scores(headline_acc, frozen_baseline_acc)
+    remarks = given.warnings(fields, seed)
+    fields |= given.fields()
     if meter is not None:
         fields["alignment"] = meter.figures()
     return judge(
@@ -102,7 +110,7 @@ def diagnose(
         notes=notes,
         seed=seed,
         require_all=require_all,
-        warnings=_warnings(meter, fields["samples"], frozen_baseline_acc, seed) + ranks.warnings(),
+        warnings=_warnings(meter, fields["samples"]) + remarks + ranks.warnings(),
         provenance=session.provenance(found=blocks is None) | ranks.provenance(),
     )
 
@@ -120,6 +128,7 @@ class Session:
     sites: Sites = None
     micro_batch: int | None = None
     ranks: Ranks = field(default_factory=Ranks)
+    baseline: FrozenBaseline | None = None
     chain: Chain | None = None
 
     def measure(self) -> dict[str, Any]:
@@ -128,6 +137,7 @@ class Session:
         look = first.first(min(LOOK_SAMPLES, first.size))
         found = chain_of_independent(self.model, look, self.blocks)
         chain = self.chain = chosen_sites(found, self.sites, self.meter is not None)
+        check_matched(self.baseline, self.model, chain)
         folding, exact, fidelity = Folding(chain), None, None
         reduction = self.reduction or TokenReduction.FLATTEN
         for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
@@ -174,27 +184,7 @@ class Session:
         }
 
 
-def _scores(headline: float | Score | None, baseline: float | FrozenBaseline | None) -> dict[str, Any]:
-    """The scores that the caller gave, with the sample counts that they know."""
-    fields: dict[str, Any] = {}
-    if headline is not None:
-        score = headline if isinstance(headline, Score) else Score(value=headline)
-        fields |= {"headline_acc": score.value, "headline_samples": score.samples}
-    if baseline is not None:
-        frozen = baseline if isinstance(baseline, FrozenBaseline) else FrozenBaseline(accuracy=baseline)
-        fields |= {"frozen_baseline_acc": frozen.accuracy, "frozen_baseline_samples": frozen.samples}
-    return fields
-
-
-def _warnings(
-    meter: AlignmentMeter | None, samples: int, baseline: float | FrozenBaseline | None, seed: int | None
-) -> list[str]:
-    found = []
-    if meter is not None:
-        independent = bool(getattr(meter.rule, "independent_feedback", False))
-        found += meter.facts.warnings(independent, samples)
-    if isinstance(baseline, FrozenBaseline) and None not in (seed, baseline.seed) and seed != baseline.seed:
-        found.append(
-            f"the frozen baseline was trained with seed {baseline.seed}, the run with seed {seed}: not matched."
-        )
-    return found
+def _warnings(meter: AlignmentMeter | None, samples: int) -> list[str]:
+    if meter is None:
+        return []
+    return list(meter.facts.warnings(bool(getattr(meter.rule, "independent_feedback", False)), samples))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from walkback.errors import BatchError, InputError
+from walkback.protocol.scores import Score
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(logits, targets) → one loss per sample, shape (B,)."""
@@ -80,12 +82,32 @@ def _check_per_sample(values: object, logits: Tensor) -> None:
     )
 
 
-def count_correct(logits: Tensor, targets: Tensor) -> tuple[int, int] | None:
-    """(correct, scored) predictions; None where the targets are not class indices."""
+@dataclass(frozen=True)
+class Answers:
+    """What was predicted right: of how many scored answers, on how many samples that have any."""
+
+    correct: int
+    answers: int
+    samples: int
+
+    def plus(self, other: Answers) -> Answers:
+        """Both together."""
+        return Answers(self.correct + other.correct, self.answers + other.answers, self.samples + other.samples)
+
+    def score(self) -> Score | None:
+        """The share of right answers; the tokens of one sequence are several answers and one sample."""
+        if not self.answers:
+            return None
+        several = self.answers if self.answers != self.samples else None
+        return Score(value=self.correct / self.answers, samples=self.samples, answers=several)
+
+
+def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
+    """Right and scored predictions; None where the targets are not class indices."""
     if targets.is_floating_point() or targets.shape != logits.shape[:-1]:
         return None
     scored = targets != IGNORED
     # A row with NaN has no prediction: argmax would make NaN its choice, and may be right by luck.
     known = ~logits.isnan().any(dim=-1)
     hits = (logits.argmax(dim=-1) == targets) & scored & known
-    return int(hits.sum()), int(scored.sum())
+    return Answers(int(hits.sum()), int(scored.sum()), int(scored.reshape(len(scored), -1).any(dim=1).sum()))

@@ -16,6 +16,9 @@ from pydantic import Field, model_validator
 
 from walkback.errors import RecordError
 from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, read_json
+from walkback.protocol.scores import Frozen, ScoreNumber, out_of_range
+from walkback.protocol.scores import FrozenBaseline as FrozenBaseline
+from walkback.protocol.scores import Score as Score
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.registry import RENDERERS
 
@@ -40,30 +43,6 @@ class Interval(Record):
     def contains(self, value: float) -> bool:
         """Whether the value lies inside, bounds included."""
         return self.low <= value <= self.high
-
-
-class Score(Record):
-    """A score in [0, 1] where more is better, and the number of samples behind it."""
-
-    value: Number
-    samples: int | None = Field(default=None, ge=1)
-
-
-class FrozenBaseline(Record):
-    """The score of the same network, trained the same way, with its blocks frozen at random init."""
-
-    schema_version: int = SCHEMA_VERSION
-    accuracy: Number
-    samples: int | None = Field(default=None, ge=1)
-    seed: int | None = None
-    config: dict[str, Any] = Field(default_factory=dict)
-    """What the training function was called with; a baseline matches a run of the same config and seed."""
-    frozen_blocks: tuple[str, ...] = ()
-
-    @classmethod
-    def load(cls, path: str | Path) -> FrozenBaseline:
-        """Read a baseline that `save` wrote."""
-        return load_record(cls, read_json(path), str(path))
 
 
 class NullAlignment(Record):
@@ -149,10 +128,20 @@ class Measurements(Record):
     groups: int | None = Field(default=None, ge=0)
     """How many whole groups of 128 samples (c) rests on."""
 
-    headline_acc: Number | None = None
+    headline_acc: ScoreNumber | None = None
     headline_samples: int | None = Field(default=None, ge=1)
-    frozen_baseline_acc: Number | None = None
+    """Independent of each other, such as images or sequences: the interval of (d) rests on these."""
+    headline_answers: int | None = Field(default=None, ge=1)
+    """How many answers the accuracy is over, where a sample has several, as a sequence of tokens has."""
+    headline_score: Score | None = None
+    """The headline in another unit than accuracy."""
+    frozen_baseline_acc: ScoreNumber | None = None
     frozen_baseline_samples: int | None = Field(default=None, ge=1)
+    frozen_baseline_answers: int | None = Field(default=None, ge=1)
+    frozen_baseline_score: Score | None = None
+    """The frozen baseline in another unit; where it is given, (d) is judged in that."""
+    frozen: Frozen | None = None
+    """What the baseline froze; None where that is not known."""
 
     nonfinite_hiddens: Counts | None = None
     """How many samples have a NaN or Inf in h_l, at each site."""
@@ -178,10 +167,8 @@ class Measurements(Record):
             if negative:
                 raise ValueError(f"{name} holds {negative[0]}; a norm is 0 or more")
         for name in ("headline_acc", "frozen_baseline_acc"):
-            score = getattr(self, name)
-            # NaN compares false, so it stays and is judged as non-finite.
-            if score is not None and (score < 0 or score > 1):
-                raise ValueError(f"{name} is {score}, expected a score in [0, 1]; divide percentages by 100")
+            if fault := out_of_range(name, getattr(self, name)):
+                raise ValueError(fault)
         return self
 
     @property

@@ -26,14 +26,14 @@ STUDY_VERSION = 6
 Loaded = TypeVar("Loaded", bound="Record")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """NumPy arrays and scalars, and torch tensors, as lists and numbers."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-Number = Annotated[float, BeforeValidator(_plain)]
-Numbers = Annotated[tuple[float, ...], BeforeValidator(_plain)]
-Counts = Annotated[tuple[int, ...], BeforeValidator(_plain)]
+Number = Annotated[float, BeforeValidator(plain)]
+Numbers = Annotated[tuple[float, ...], BeforeValidator(plain)]
+Counts = Annotated[tuple[int, ...], BeforeValidator(plain)]
 
 
 class Record(BaseModel):

@@ -63,6 +63,7 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         )
     if len({tuple(r.letter for r in report.readings) for report in reports}) > 1:
         raise InputError("combine got reports with different diagnostics; judge them all with one walkback first.")
+    _check_units(reports)
     kinds = [kind_of(report.verdict) for report in reports]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
     return SeedSummary(
@@ -75,6 +76,15 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         headline_mean=mean,
         headline_sd=sd,
     )
+
+
+def _check_units(reports: Sequence[DiagnosticReport]) -> None:
+    """(d) has the unit of its score: percentage points of some seeds and perplexities of others have no mean."""
+    for letter in (reading.letter for reading in reports[0].readings):
+        readings = [report.reading(letter) for report in reports]
+        units = list(dict.fromkeys(r.unit for r in readings if r.figure is not None))
+        if len(units) > 1:
+            raise InputError(f"combine got ({letter}) in several units ({', '.join(units)}); give all seeds one.")
 
 
 def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSummary:
@@ -90,7 +100,7 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
         mean=mean,
         sd=sd,
         interval=mean_interval(known),
-        unit=readings[0].unit,
+        unit=next((r.unit for r in readings if r.figure is not None), readings[0].unit),
         threshold=readings[0].threshold,
         fragile=sum(reading.fragile for reading in readings),
     )

@@ -25,5 +25,9 @@ class DiagnosticThresholds(Record):
     frozen_acc_margin_pp: float = Field(default=2.0, ge=-100, le=100, allow_inf_nan=False)
     """(d) fires when the margin over the frozen baseline, in percentage points, is below this."""
 
+    frozen_margin: float | None = Field(default=None, allow_inf_nan=False)
+    """(d) on scores in another unit than accuracy: it fires when the gain over the frozen baseline, in that unit, is
+    below this. Nothing was published for other units, so there is no default."""
+
     drift_share_ceiling: float | None = Field(default=None, ge=-1, le=1, allow_inf_nan=False)
     """Given: (c) judges the drift share ρ against this instead, which does not depend on a batch size."""

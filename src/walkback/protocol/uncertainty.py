@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEVEL = 0.95
+SEVERAL = ", each with all its answers counted as one"
 
 
 @lru_cache(maxsize=256)
@@ -82,11 +83,18 @@ def wilson(score: float, samples: int, level: float = LEVEL) -> tuple[float, flo
 
 
 def margin_interval(
-    headline: float, headline_samples: int, baseline: float, baseline_samples: int, level: float = LEVEL
+    headline: float,
+    headline_samples: int,
+    baseline: float,
+    baseline_samples: int,
+    level: float = LEVEL,
+    several: bool = False,
 ) -> Interval:
     """Newcombe's interval for the difference of two proportions, in percentage points.
 
-    The two are taken as independent, which is conservative where both were scored on one test set.
+    The two are taken as independent, which is conservative where both were scored on one test set. Where a sample
+    has several answers, as a sequence of tokens has, it counts once: a share of right answers in [0, 1] varies at
+    most as much as one answer that is right with the same chance.
     """
     low_h, high_h = wilson(headline, headline_samples, level)
     low_b, high_b = wilson(baseline, baseline_samples, level)
@@ -95,7 +103,7 @@ def margin_interval(
     high = difference + sqrt((high_h - headline) ** 2 + (baseline - low_b) ** 2)
     return Interval(
         low=100 * low, high=100 * high, level=level,
-        how="binomial, over test samples; variance over seeds not included",
+        how=f"binomial, over test samples{SEVERAL if several else ''}; variance over seeds not included",
     )  # fmt: skip
 
 

@@ -24,10 +24,13 @@ from torch import nn
 
 from walkback.errors import InputError, WalkbackError, WalkbackWarning
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.headline import GivenScores
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
-from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements
+from walkback.protocol.matching import check_matched
+from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.reduction import TokenReduction
+from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
@@ -62,7 +65,7 @@ class Monitor:
         loss: per sample.
         tokens: how a site of tokens becomes one vector.
         thresholds: where each diagnostic fires.
-        frozen_baseline_acc: for (d).
+        frozen_baseline_acc: for (d), which a monitor judges by accuracy.
         max_batches: how many batches a measurement uses.
         logs: functions of (line, decision) that are told of every measurement.
         live: show each measurement in one line on stderr.
@@ -84,7 +87,7 @@ class Monitor:
         loss: Loss | None = None,
         tokens: str | TokenReduction | None = None,
         thresholds: DiagnosticThresholds | None = None,
-        frozen_baseline_acc: float | FrozenBaseline | None = None,
+        frozen_baseline_acc: float | Score | FrozenBaseline | None = None,
         max_batches: int = HELD_BATCHES,
         logs: Sequence[Log] = (),
         live: bool = False,
@@ -92,11 +95,11 @@ class Monitor:
         self.course = Course(StopPolicy.of(stop_on, patience, warmup))
         self.cadence = cadence_of(every, budget)
         self.thresholds = thresholds or DiagnosticThresholds()
-        baseline = frozen_baseline_acc
-        self.frozen_baseline_acc = baseline.accuracy if isinstance(baseline, FrozenBaseline) else baseline
+        self.baseline = _accuracy_of_frozen(frozen_baseline_acc)
         self.probe = Probe(
             model, batches, blocks=blocks, loss=loss, tokens=tokens, credit=credit, max_batches=max_batches
         )
+        check_matched(self.baseline, self.probe.model, self.probe.chain)
         self.clock = Clock()
         self._latest: Measurements | None = None
         self._unmeasured: tuple[Decision, Decision] | None = None
@@ -240,7 +243,9 @@ class Monitor:
 
     def _with_scores(self, measured: Measurements, accuracy: float | None) -> Measurements:
         """The measurements with the scores that the caller gave."""
-        known = {"headline_acc": accuracy, "frozen_baseline_acc": self.frozen_baseline_acc}
+        known: dict[str, Any] = {"headline_acc": accuracy}
+        if self.baseline is not None:
+            known |= {"frozen_baseline_acc": self.baseline.accuracy, "frozen": self.baseline.frozen}
         given = {name: value for name, value in known.items() if value is not None}
         if not given:
             return measured
@@ -251,3 +256,13 @@ class Monitor:
             append(self.trace, line)
         for log in self.logs:
             log(line, decision)
+
+
+def _accuracy_of_frozen(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
+    baseline = GivenScores.of(None, None, given).baseline
+    if baseline is not None and baseline.accuracy is None:
+        raise InputError(
+            f"the frozen baseline is in {baseline.measured.unit}, and a monitor judges (d) by accuracy. Leave it out "
+            "here, and give it to walkback.diagnose with score=."
+        )
+    return baseline

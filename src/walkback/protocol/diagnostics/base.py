@@ -52,21 +52,27 @@ class Diagnostic(Protocol):
 class ReadingMaker:
     """Builds the readings of one diagnostic, so that each state is worded in one place."""
 
-    def __init__(self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float, unit: str = "") -> None:
+    def __init__(
+        self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float | None, unit: str = ""
+    ) -> None:
         self._common: dict[str, Any] = {
             "letter": letter, "name": name, "comparison": comparison, "threshold": threshold, "unit": unit,
         }  # fmt: skip
         compare: dict[str, Callable[[float], bool]] = {
-            ">": lambda x: x > threshold,
-            "<": lambda x: x < threshold,
+            ">": lambda x: threshold is not None and x > threshold,
+            "<": lambda x: threshold is not None and x < threshold,
         }
         self.crosses = compare[comparison]
-        self.threshold = threshold
-        self.rule = f"the threshold of ({letter}) {name}, {comparison} {threshold:g}"
+        limit = "none given" if threshold is None else f"{comparison} {threshold:g}"
+        self.rule = f"the threshold of ({letter}) {name}, {limit}"
 
     def not_measured(self, why: str) -> Reading:
         """Nothing to judge, and why."""
         return Reading(**self._common, state=State.NOT_MEASURED, sentence=why)
+
+    def undecided(self, figure: float, why: str) -> Reading:
+        """A figure that nothing is there to judge by, and what is missing."""
+        return Reading(**self._common, state=State.UNDECIDED, figure=figure, sentence=why)
 
     def non_finite(self, what: str, figure: float | None = None, site: int | None = None) -> Reading:
         """NaN or Inf: it compares false with every threshold, and must never come out trustworthy."""

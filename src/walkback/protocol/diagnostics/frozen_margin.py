@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from walkback.protocol.diagnostics.base import ReadingMaker
 from walkback.protocol.records import Interval, Measurements, Reading
+from walkback.protocol.scores import Score
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import figure as written
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
+    from walkback.protocol.losses import Answers
 
 REASON = "deep blocks fail to beat frozen-random baseline"
 SENSITIVE = "(d) is the diagnostic most sensitive to its threshold."
@@ -18,38 +21,49 @@ SENSITIVE = "(d) is the diagnostic most sensitive to its threshold."
 
 @dataclass(frozen=True)
 class FrozenMargin:
-    """Headline accuracy minus that of the same network trained the same way with frozen blocks, in points."""
+    """Headline accuracy minus that of the same network trained the same way with frozen blocks, in points.
+
+    Where the baseline is in another unit, so is the margin: what training the blocks gains, whichever way is better.
+    """
 
     frozen_acc_margin_pp: float = 2.0
+    frozen_margin: float | None = None
     letter: ClassVar[str] = "d"
     name: ClassVar[str] = "frozen margin"
 
     @classmethod
     def from_thresholds(cls, thresholds: DiagnosticThresholds) -> FrozenMargin:
-        """Take the margin."""
-        return cls(thresholds.frozen_acc_margin_pp)
+        """Take both margins."""
+        return cls(thresholds.frozen_acc_margin_pp, thresholds.frozen_margin)
 
     @staticmethod
-    def measure(capture: Capture) -> tuple[int, int] | None:
-        """(correct, scored) predictions of one batch."""
+    def measure(capture: Capture) -> Answers | None:
+        """The right and scored predictions of one batch."""
         from walkback.protocol.losses import count_correct
 
         return count_correct(capture.trace.logits, capture.trace.targets)
 
     @staticmethod
-    def merge(left: tuple[int, int] | None, right: tuple[int, int] | None) -> tuple[int, int] | None:
+    def merge(left: Answers | None, right: Answers | None) -> Answers | None:
         """Add the counts."""
-        return None if left is None or right is None else (left[0] + right[0], left[1] + right[1])
+        return None if left is None or right is None else left.plus(right)
 
     @staticmethod
-    def figures(part: tuple[int, int] | None) -> dict[str, Any]:
+    def figures(part: Answers | None) -> dict[str, Any]:
         """The accuracy on the batches, for use where no headline accuracy was given."""
-        if part is None or part[1] == 0:
+        score = part.score() if part is not None else None
+        if score is None:
             return {}
-        return {"headline_acc": part[0] / part[1], "headline_samples": part[1]}
+        return {
+            "headline_acc": score.value,
+            "headline_samples": score.samples,
+            "headline_answers": score.answers,
+        }
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the margin over the frozen baseline is too small."""
+        if measured.frozen_baseline_score is not None:
+            return self._in_its_unit(measured.headline_score, measured.frozen_baseline_score)
         make = ReadingMaker(self.letter, self.name, "<", self.frozen_acc_margin_pp, "pp")
         headline, baseline = measured.headline_acc, measured.frozen_baseline_acc
         for name, score in (("headline accuracy", headline), ("frozen-baseline accuracy", baseline)):
@@ -59,8 +73,7 @@ class FrozenMargin:
             what = "frozen baseline" if baseline is None else "headline accuracy"
             return make.not_measured(f"No {what} was given; walkback.frozen_baseline trains the matched baseline.")
         margin_pp = 100 * (headline - baseline)
-        change = "gains" if margin_pp >= 0 else "loses"
-        words = f"Training the blocks {change} {abs(margin_pp):.2f} pp against leaving them at random"
+        words = _gained(margin_pp, f"{abs(margin_pp):.2f} pp")
         return make.judged(
             margin_pp,
             reason=REASON,
@@ -68,6 +81,39 @@ class FrozenMargin:
             passed=f"{words}. {SENSITIVE}",
             interval=_interval(measured),
         )
+
+    def _in_its_unit(self, headline: Score | None, baseline: Score) -> Reading:
+        """The margin in another unit than accuracy, for which no threshold was ever published."""
+        unit = baseline.unit
+        make = ReadingMaker(self.letter, self.name, "<", self.frozen_margin, unit)
+        for name, score in (("headline", headline), ("frozen baseline", baseline)):
+            if score is not None and score.value - score.value != 0:
+                return make.non_finite(f"the {name} in {unit} is not a number", figure=score.value)
+        if headline is None or not headline.same_unit_as(baseline):
+            came = "no headline in that unit was given" if headline is None else f"the headline is in {headline.unit}"
+            better = f"higher_is_better={baseline.higher_is_better}"
+            return make.not_measured(
+                f"The frozen baseline is in {unit}, and {came}; pass score=walkback.Score(value=…, unit={unit!r}, "
+                f"{better})."
+            )
+        margin = headline.gain_over(baseline)
+        words = _gained(margin, f"{written(abs(margin))} {unit}")
+        if self.frozen_margin is None:
+            return make.undecided(
+                margin,
+                f"{words}. How much counts in this unit is for you to say: "
+                "DiagnosticThresholds(frozen_margin=…), the least gain that passes.",
+            )
+        return make.judged(
+            margin,
+            reason=REASON,
+            fired=f"{words}: less than was asked for. {SENSITIVE}",
+            passed=f"{words}. {SENSITIVE}",
+        )
+
+
+def _gained(margin: float, amount: str) -> str:
+    return f"Training the blocks {'gains' if margin >= 0 else 'loses'} {amount} against leaving them at random"
 
 
 def _interval(measured: Measurements) -> Interval | None:
@@ -78,4 +124,7 @@ def _interval(measured: Measurements) -> Interval | None:
         return None
     assert m.headline_acc is not None
     assert m.frozen_baseline_acc is not None
-    return margin_interval(m.headline_acc, m.headline_samples, m.frozen_baseline_acc, m.frozen_baseline_samples)
+    several = m.headline_answers is not None or m.frozen_baseline_answers is not None
+    return margin_interval(
+        m.headline_acc, m.headline_samples, m.frozen_baseline_acc, m.frozen_baseline_samples, several=several
+    )

@@ -1,0 +1,132 @@
+"""The scores that a caller gives: checked before anything is measured, and held against what the batches show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from walkback.errors import InputError
+from walkback.protocol.schema import plain, shortened
+from walkback.protocol.scores import FrozenBaseline, Score, out_of_range
+
+SIGNIFICANT = 1e-3
+"""A headline is remarked on where chance alone would bring figures this far apart less often than this."""
+
+
+@dataclass(frozen=True)
+class GivenScores:
+    """The headline and the baseline, as the caller gave them."""
+
+    headline: Score | None = None
+    """An accuracy."""
+    score: Score | None = None
+    """The headline in another unit."""
+    baseline: FrozenBaseline | None = None
+
+    @classmethod
+    def of(
+        cls, headline_acc: float | Score | None, score: Score | None, baseline: float | Score | FrozenBaseline | None
+    ) -> GivenScores:
+        """Refuse what is no score, and units that cannot be compared."""
+        given = cls(_headline(headline_acc), _other(score), _baseline(baseline))
+        known = given.baseline.measured if given.baseline is not None else None
+        if known is None or given.score is None or known.is_accuracy or known.same_unit_as(given.score):
+            return given
+        raise InputError(
+            f"score= is in {_unit(given.score)} and the frozen baseline in {_unit(known)}; give both in one unit, with "
+            "one direction."
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """What of `Measurements` the caller's scores decide."""
+        fields: dict[str, Any] = {"headline_score": self.score} if self.score is not None else {}
+        if self.headline is not None:
+            fields |= _accuracy_fields("headline", self.headline)
+        if self.baseline is not None:
+            known = self.baseline.measured
+            fields |= {"frozen": self.baseline.frozen}
+            fields |= (
+                _accuracy_fields("frozen_baseline", known) if known.is_accuracy else {"frozen_baseline_score": known}
+            )
+        return fields
+
+    def warnings(self, counted: dict[str, Any], seed: int | None) -> list[str]:
+        """What a reader must know: a headline that the batches contradict, a baseline of another seed."""
+        found = [contradiction(self.headline.value, counted)] if self.headline is not None else []
+        other = self.baseline.seed if self.baseline is not None else None
+        if None not in (seed, other) and seed != other:
+            found.append(f"the frozen baseline was trained with seed {other}, the run with seed {seed}: not matched.")
+        return [warning for warning in found if warning]
+
+
+def _accuracy_fields(name: str, score: Score) -> dict[str, Any]:
+    return {f"{name}_acc": score.value, f"{name}_samples": score.samples, f"{name}_answers": score.answers}
+
+
+def _unit(score: Score) -> str:
+    return f"{score.unit} ({'more' if score.higher_is_better else 'less'} is better)"
+
+
+def _headline(given: float | Score | None) -> Score | None:
+    if given is None or isinstance(given, Score):
+        if given is not None and not given.is_accuracy:
+            raise InputError(f"headline_acc is in {given.unit}; pass it as score=. headline_acc is an accuracy.")
+        return given
+    return Score(value=_accuracy("headline_acc", given))
+
+
+def _other(score: Score | None) -> Score | None:
+    if score is None:
+        return None
+    if not isinstance(score, Score):
+        raise InputError(
+            f"score= is {shortened(score)}; expected walkback.Score(value=…, unit='…', higher_is_better=…), such as a "
+            "perplexity. An accuracy goes into headline_acc=."
+        )
+    if score.is_accuracy:
+        raise InputError("score= is an accuracy; pass it as headline_acc=. score= is for other units.")
+    return score
+
+
+def _baseline(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
+    if given is None or isinstance(given, FrozenBaseline):
+        return given
+    if isinstance(given, Score) and not given.is_accuracy:
+        return FrozenBaseline(score=given)
+    if isinstance(given, Score):
+        return FrozenBaseline(accuracy=given.value, samples=given.samples, answers=given.answers)
+    return FrozenBaseline(accuracy=_accuracy("frozen_baseline_acc", given))
+
+
+def _accuracy(name: str, given: Any) -> float:
+    """A plain number in [0, 1]; whoever passes True or '0.9' meant something else."""
+    value = plain(given)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(
+            f"{name} is {shortened(given)}; expected an accuracy in [0, 1], such as 0.912, or a walkback.Score."
+        )
+    if fault := out_of_range(name, float(value)):
+        raise InputError(f"{fault}.")
+    return float(value)
+
+
+def contradiction(headline: float, counted: dict[str, Any]) -> str:
+    """A remark where the accuracy on the batches is not what the headline says; empty where it may well be.
+
+    Two-sided, exact binomial test of the right answers against the headline. Where a sample has several answers, the
+    test is of as many answers as there are samples, at the same share: those of one sample are not independent.
+    """
+    share, samples = counted.get("headline_acc"), counted.get("headline_samples")
+    if share is None or samples is None or not 0 <= headline <= 1:
+        return ""
+    from scipy.stats import binomtest  # takes longer to import than most diagnoses need it
+
+    p = float(binomtest(round(share * samples), samples, headline).pvalue)
+    if p >= SIGNIFICANT:
+        return ""
+    return (
+        f"the headline accuracy is {100 * headline:.2f} %, and on the batches the network has {100 * share:.2f} % of "
+        f"{samples:,} samples: by chance that far apart with p = {p:.1g} (binomial test). Is it the headline of this "
+        "network, and are these batches held out?"
+    )

@@ -1,0 +1,63 @@
+"""Does a frozen baseline belong to the network that is diagnosed, and were its blocks the ones that were frozen?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from walkback.errors import BaselineError
+from walkback.protocol.parameters import difference, parameters_in, parameters_of, shapes_of
+from walkback.protocol.scores import FrozenBaseline
+from walkback.protocol.sites import Chain
+
+ALONE = "Its score alone, given as a number, is taken without this check, and the report says so."
+
+
+def check_matched(baseline: FrozenBaseline | None, model: nn.Module, chain: Chain) -> None:
+    """Refuse a baseline of another network, or one that froze other blocks than those that are diagnosed.
+
+    Compared are names: of the frozen parameters with those of the diagnosed blocks, and of all parameters with their
+    shapes. A baseline that does not say what it froze passes, and the report says that it is not known.
+    """
+    if baseline is None:
+        return
+    if baseline.network and (apart := difference(baseline.network, shapes_of(model))):
+        raise BaselineError(
+            f"the frozen baseline is of another network than this {type(model).__name__}: {apart} (the one is the "
+            f"baseline). Train it with a make_model that builds this network. {ALONE}"
+        )
+    frozen = _frozen(baseline, model)
+    if not frozen:
+        return
+    diagnosed = list(parameters_in(model, dict.fromkeys(chain.blocks)))
+    left, more = _without(diagnosed, frozen), _without(frozen, diagnosed)
+    if left or more:
+        raise BaselineError(
+            f"the frozen baseline froze other blocks ({', '.join(baseline.frozen_blocks) or 'unnamed'}) than the "
+            f"diagnosed ones ({chain.pattern}): {_apart(left, more)}. Train it again with blocks={chain.pattern!r}, or "
+            f"diagnose the blocks that it froze. {ALONE}"
+        )
+
+
+def _frozen(baseline: FrozenBaseline, model: nn.Module) -> list[str]:
+    """The names of the frozen parameters; of a record that names blocks alone, those that lie in them."""
+    if baseline.frozen_parameters:
+        return list(baseline.frozen_parameters)
+    inside = tuple(f"{block}." for block in baseline.frozen_blocks)
+    return [name for name in parameters_of(model) if name.startswith(inside)] if inside else []
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in set(others)]
+
+
+def _apart(left: Sequence[str], more: Sequence[str]) -> str:
+    parts = [f"{_listed(left)} of the diagnosed blocks learnt in it"] if left else []
+    parts += [f"{_listed(more)} outside of them did not"] if more else []
+    return ", and ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - 1
+    return names[0] if not rest else f"{names[0]} and {rest} more"

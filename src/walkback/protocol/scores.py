@@ -1,0 +1,158 @@
+"""A score in any unit, and the score of a frozen baseline with what it froze: plain numbers, no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from walkback.protocol.schema import SCHEMA_VERSION, Record, load_record, plain, read_json
+
+ACCURACY = "accuracy"
+"""The unit of a share of right answers, in [0, 1]; the published (d) is in points of it."""
+
+_WRITTEN_AS_WORDS = ("NaN", "Infinity", "-Infinity")
+
+
+def _a_number(value: Any) -> Any:
+    """True and '0.9' would turn into numbers; whoever hands them in as a score meant something else."""
+    value = plain(value)
+    if isinstance(value, bool) or (isinstance(value, str) and value not in _WRITTEN_AS_WORDS):
+        raise ValueError("expected a number")
+    return value
+
+
+ScoreNumber = Annotated[float, BeforeValidator(_a_number)]
+
+
+def out_of_range(name: str, accuracy: float | None) -> str:
+    """What is wrong with an accuracy outside [0, 1]; empty where nothing is. NaN stays, and is judged as non-finite."""
+    if accuracy is None or not (accuracy < 0 or accuracy > 1):
+        return ""
+    if 1 < accuracy <= 100:
+        return f"{name} is {accuracy:g} and looks like per cent; expected a score in [0, 1]: divide percentages by 100"
+    return f"{name} is {accuracy:g}; expected a score in [0, 1]"
+
+
+class Score(Record):
+    """A score with its unit, and what it was counted on.
+
+    An accuracy in [0, 1] where no unit is named: `Score(value=0.61, samples=10_000)`. Any other says whether more
+    is better: `Score(value=24.1, unit="perplexity", higher_is_better=False, samples=256, answers=8192)`.
+    """
+
+    value: ScoreNumber
+    samples: int | None = Field(default=None, ge=1)
+    """Samples that are independent of each other, such as images, or sequences of tokens: intervals rest on these."""
+    answers: int | None = Field(default=None, ge=1)
+    """How many answers were scored, where a sample has several: the tokens of all sequences."""
+    unit: str = Field(default=ACCURACY, min_length=1)
+    higher_is_better: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _direction_is_said(cls, data: Any) -> Any:
+        unit = data.get("unit", ACCURACY) if isinstance(data, dict) else ACCURACY
+        if unit not in ("", ACCURACY) and "higher_is_better" not in data:
+            raise ValueError(f"a score in {unit} does not say which way is better; give higher_is_better=True or False")
+        return data
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Score:
+        if self.unit == ACCURACY:
+            if fault := out_of_range("value", self.value):
+                raise ValueError(f"{fault}, or name another unit=")
+            if not self.higher_is_better:
+                raise ValueError("of accuracy more is better; name another unit=, such as 'error rate'")
+        if self.samples is not None and self.answers is not None and self.answers < self.samples:
+            raise ValueError(f"{self.answers} answers of {self.samples} samples; expected one of each sample or more")
+        return self
+
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether it is a share of right answers."""
+        return self.unit == ACCURACY
+
+    def gain_over(self, other: Score) -> float:
+        """By how much this is better than another in the same unit, in that unit; negative where it is worse."""
+        return self.value - other.value if self.higher_is_better else other.value - self.value
+
+    def same_unit_as(self, other: Score) -> bool:
+        """Whether the two can be compared."""
+        return (self.unit, self.higher_is_better) == (other.unit, other.higher_is_better)
+
+
+class Frozen(Record):
+    """What a frozen baseline left at its random start."""
+
+    blocks: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    """By name; empty where only the blocks are known."""
+    values: int | None = Field(default=None, ge=0)
+    """How many numbers these parameters hold."""
+    all_values: int | None = Field(default=None, ge=0)
+    """How many numbers all parameters of the network hold."""
+
+    @property
+    def share(self) -> float | None:
+        """Of the network's numbers, the share that was frozen."""
+        return self.values / self.all_values if self.values is not None and self.all_values else None
+
+
+class FrozenBaseline(Record):
+    """The score of the same network, trained the same way, with its blocks frozen at random init."""
+
+    schema_version: int = SCHEMA_VERSION
+    accuracy: ScoreNumber | None = None
+    """In [0, 1]; None where the score is in another unit."""
+    samples: int | None = Field(default=None, ge=1)
+    """Behind the accuracy, as in `Score`; so are the answers."""
+    answers: int | None = Field(default=None, ge=1)
+    score: Score | None = None
+    """Where it is in another unit than accuracy."""
+    seed: int | None = None
+    config: dict[str, Any] = Field(default_factory=dict)
+    """What the training function was called with; a baseline matches a run of the same config and seed."""
+    frozen_blocks: tuple[str, ...] = ()
+    frozen_parameters: tuple[str, ...] = ()
+    frozen_values: int | None = Field(default=None, ge=0)
+    """How many numbers the frozen parameters hold; `all_values` is of all parameters."""
+    all_values: int | None = Field(default=None, ge=0)
+    network: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Every parameter of the network with its shape: a baseline matches no other network."""
+
+    @model_validator(mode="after")
+    def _one_score(self) -> FrozenBaseline:
+        if (self.accuracy is None) == (self.score is None):
+            raise ValueError("expected accuracy= in [0, 1], or score= in another unit: one of the two")
+        if fault := out_of_range("accuracy", self.accuracy):
+            raise ValueError(fault)
+        if self.score is not None and self.score.is_accuracy:
+            raise ValueError("score= is an accuracy; give it as accuracy=")
+        return self
+
+    @property
+    def measured(self) -> Score:
+        """The score, in whichever unit it is."""
+        if self.score is not None:
+            return self.score
+        assert self.accuracy is not None
+        return Score(value=self.accuracy, samples=self.samples, answers=self.answers)
+
+    @property
+    def frozen(self) -> Frozen | None:
+        """What was frozen; None where the record does not say."""
+        if not self.frozen_blocks and not self.frozen_parameters:
+            return None
+        return Frozen(
+            blocks=self.frozen_blocks,
+            parameters=self.frozen_parameters,
+            values=self.frozen_values,
+            all_values=self.all_values,
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> FrozenBaseline:
+        """Read a baseline that `save` wrote."""
+        return load_record(cls, read_json(path), str(path))
