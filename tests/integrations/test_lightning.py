@@ -61,6 +61,20 @@ def test_without_validation_it_measures_at_the_end_of_each_epoch(example, tmp_pa
     assert [line.epoch for line in read_trace(tmp_path / "t")] == [0, 1]
 
 
+def test_a_trainer_that_goes_on_from_a_checkpoint_goes_on_with_its_trace(example, tmp_path):
+    loaders, trace = example.loaders(1536), tmp_path / "t"
+    trainer, model, _ = fit(example, trace=trace, every=1000)
+    trainer.fit(model, *loaders)
+    trainer.save_checkpoint(tmp_path / "c.ckpt")
+    fresh, model, _ = fit(example, trace=trace, every=1000)
+    with pytest.raises(walkback.errors.InputError, match="holds a run already"):
+        fresh.fit(model, *loaders)
+    again, model, _ = fit(example, trace=trace, every=1000)
+    again.fit_loop.max_epochs = 3
+    again.fit(model, *loaders, ckpt_path=tmp_path / "c.ckpt")
+    assert [line.epoch for line in read_trace(trace)] == [0, 1, 2]
+
+
 def test_no_batches_at_all_is_said(example):
     train, _ = example.loaders(1536)
     trainer, model, _ = fit(example, every=1000)

@@ -27,7 +27,7 @@ def test_a_real_trainer_is_stopped_by_a_bad_learning_rate_and_not_by_a_good_one(
     assert last.accuracy is not None
 
 
-def trained(example, folder, **settings):
+def trained(example, folder, epochs=2, save="no", resume=None, **settings):
     from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
 
     from walkback.integrations.transformers import WalkbackCallback
@@ -38,14 +38,14 @@ def trained(example, folder, **settings):
         num_labels=4,
     )  # fmt: skip
     args = TrainingArguments(
-        output_dir=str(folder), num_train_epochs=2, learning_rate=1e-3, per_device_train_batch_size=32,
-        gradient_accumulation_steps=2, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True, seed=0,
+        output_dir=str(folder), num_train_epochs=epochs, learning_rate=1e-3, per_device_train_batch_size=32,
+        gradient_accumulation_steps=2, save_strategy=save, report_to=[], disable_tqdm=True, use_cpu=True, seed=0,
         dataloader_pin_memory=False,
     )  # fmt: skip
     callbacks = [WalkbackCallback(**settings)] if settings else []
     model = ViTForImageClassification(config)
     trainer = Trainer(model=model, args=args, train_dataset=example.Images(256, 1), callbacks=callbacks)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     return model, callbacks
 
 
@@ -64,6 +64,15 @@ def test_the_weights_are_the_same_bits_as_without_the_callback(example, tmp_path
     lines = read_trace(tmp_path / "t")
     assert [(line.epoch, line.step) for line in lines] == [(None, 2), (1.0, 4), (None, 6), (2.0, 8)]
     assert callbacks[0].monitor.report.samples == 128
+
+
+def test_a_trainer_that_goes_on_from_a_checkpoint_goes_on_with_its_trace(example, tmp_path):
+    settings = {"batches": held(example), "every": 1000, "trace": tmp_path / "t"}
+    trained(example, tmp_path / "out", save="epoch", **settings)
+    with pytest.raises(InputError, match="holds a run already"):
+        trained(example, tmp_path / "out", **settings)
+    trained(example, tmp_path / "out", epochs=3, resume=True, **settings)
+    assert [line.epoch for line in read_trace(tmp_path / "t")] == [1.0, 2.0, 3.0]
 
 
 def test_the_training_pass_of_a_trainer_shows_gradients_near_those_of_held_out_data(example, tmp_path):

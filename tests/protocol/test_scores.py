@@ -51,7 +51,7 @@ def relabelled(model, wrong):
         ([0.9], r"is \[0.9\]; expected an accuracy"),
         (91.2, r"is 91.2 and looks like per cent; expected a score in \[0, 1\]: divide percentages by 100"),
         (-0.1, r"is -0.1; expected a score in \[0, 1\]"),
-        (1e6, r"is 1e\+06; expected a score in \[0, 1\]"),
+        (1e6, r"is 1000000.0; expected a score in \[0, 1\]"),
     ],
 )
 def test_what_is_no_accuracy_is_refused_before_anything_is_measured(name, value, message):

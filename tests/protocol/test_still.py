@@ -12,7 +12,7 @@ from torch import nn
 
 import walkback
 from walkback.errors import BaselineError
-from walkback.protocol.still import FIRST_LOOKS
+from walkback.protocol.still import FIRST_LOOKS, Watch
 
 DATA = labelled(32, 32, 32)
 STEPS = 40
@@ -217,6 +217,9 @@ def test_copies_and_saved_models_take_no_hook_along():
 
     walkback.frozen_baseline(train, ResMLP, DATA)
     assert not any(m._forward_pre_hooks for m in kept["model"].modules())
+    hooks = [hook for m in kept["loaded"].modules() for hook in m._forward_pre_hooks.values()]
+    assert hooks
+    assert not any(isinstance(hook, Watch) for hook in hooks)
     assert kept["loaded"].blocks[0].up.weight.shape == (2 * WIDTH, WIDTH)
 
 

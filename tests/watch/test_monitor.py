@@ -159,11 +159,11 @@ def test_a_monitor_goes_on_with_its_trace(tmp_path):
     path = tmp_path / "t.jsonl"
     model = Net()
     feedback = Feedback(model)
-    epochs, decision = trained(model, feedback.step, 20, walkback.Monitor(model, HELD, trace=path))
+    epochs, decision = trained(model, feedback.step, 20, walkback.Monitor(model, HELD, trace=path, run="dfa"))
     with path.open("a") as file:
         file.write('{"epoch": 99, "half')
     with pytest.warns(UserWarning, match="dropped"):
-        again = walkback.Monitor(model, HELD, trace=path)
+        again = walkback.Monitor(model, HELD, trace=path, run="dfa")
     assert again.decision.action == "stop"
     assert again.decision.first_fired == decision.first_fired
     assert again.step(epoch=epochs + 1).first_fired == decision.first_fired
@@ -188,7 +188,7 @@ def test_a_killed_process_leaves_a_readable_trace(tmp_path):
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    whole = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
+    _, *whole = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().split("\n")[:-1]]
     assert [line["epoch"] for line in whole] == list(range(1, len(whole) + 1))
     assert len(whole) >= 3
 

@@ -9,10 +9,24 @@ from walkback.experiments.trace import EpochRecord
 from walkback.experiments.trace import append as append_epoch
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Measurements
+from walkback.watch.identity import Identity
 from walkback.watch.moment import At
-from walkback.watch.trace import TraceLine, append, line_of, open_for_adding, read_trace, run_name, trace_in
+from walkback.watch.trace import OpenTrace, read_trace
+from walkback.watch.trace_file import add_text, run_name, trace_in
+from walkback.watch.trace_line import TraceLine, line_of
 
 LINE = TraceLine(epoch=1, residual_norms=(1.0, 2.0), bp_grad_norms=(1e-3, 1e-4), fired=("c",))
+OWN = Identity.new("mine", "abcd", "Net", 100, 2)
+
+
+def append(path, *lines):
+    """As an earlier walkback wrote them: no identity before them."""
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(line.line() + "\n" for line in lines)
+
+
+def open_for_adding(path, **settings):
+    return OpenTrace(path, OWN, **({"resume": True} | settings))
 
 
 def test_a_line_comes_back_equal_nan_and_infinity_too(tmp_path):
@@ -67,16 +81,18 @@ def test_half_a_line_is_dropped_with_a_warning_and_cut_off_before_the_next(tmp_p
     with pytest.warns(UserWarning, match="not written to its end"):
         assert read_trace(path) == [LINE]
     with pytest.warns(UserWarning, match="dropped"):
-        assert open_for_adding(path) == [LINE]
-    append(path, LINE.model_copy(update={"epoch": 2}))
+        trace = open_for_adding(path)
+    assert trace.lines == [LINE]
+    trace.append(LINE.model_copy(update={"epoch": 2}))
     assert [line.epoch for line in read_trace(path)] == [1, 2]
 
 
 def test_a_whole_last_line_without_its_line_break_is_kept(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text(LINE.line())
-    assert open_for_adding(path) == [LINE]
-    append(path, LINE.model_copy(update={"epoch": 2}))
+    trace = open_for_adding(path)
+    assert trace.lines == [LINE]
+    trace.append(LINE.model_copy(update={"epoch": 2}))
     assert [line.epoch for line in read_trace(path)] == [1, 2]
 
 
@@ -114,7 +130,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
     with pytest.raises(RecordError, match="is not text"):
         read_trace(tmp_path / "binary")
     with pytest.raises(RecordError, match="cannot add"):
-        append(Path("/dev/full"), LINE)
+        add_text(Path("/dev/full"), LINE.line())
 
 
 def test_a_trace_is_known_by_its_config_its_folder_or_its_name(tmp_path):

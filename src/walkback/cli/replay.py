@@ -96,7 +96,7 @@ def _print(judged: list[Replayed]) -> None:
     from walkback.present.traces import course_blocks, partial_blocks
 
     print_comparison([entry.report for entry in judged], names=[entry.name for entry in judged])
-    courses = [(entry.name, entry.course) for entry in judged if entry.course is not None]
+    courses = [(e.name, e.course, e.report.warnings) for e in judged if e.course is not None]
     console = output()
     for block in (*course_blocks(courses), *partial_blocks([(e.name, e.report) for e in judged])):
         console.print(block)

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from walkback.present.traces import Traced
-    from walkback.watch.trace import TraceLine
+    from walkback.watch.trace_line import TraceLine
 
 
 def register(app: typer.Typer) -> None:
@@ -25,13 +25,13 @@ def watch(
 ) -> int:
     """Show runs while they are trained: size of stream and gradient, accuracy, and what has fired."""
     from walkback.cli.output import output
-    from walkback.present.traces import traces_table
+    from walkback.present.traces import traces_blocks
 
     console = output()
     if plot is not None:
         _plot(_read(traces), plot)
     if once or plot is not None or not console.is_terminal:
-        console.print(traces_table(_read(traces), console.width))
+        console.print(traces_blocks(_read(traces), console.width))
         return 0
     return _live(traces, every)
 
@@ -43,12 +43,12 @@ def _live(paths: list[Path], every: float) -> int:
     from rich.live import Live
 
     from walkback.cli.output import output
-    from walkback.present.traces import traces_table
+    from walkback.present.traces import traces_blocks
 
     console = output()
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(traces_table(_read(paths), console.width), refresh=True)
+            live.update(traces_blocks(_read(paths), console.width), refresh=True)
             time.sleep(every)
 
 
@@ -60,27 +60,28 @@ def _read(paths: list[Path]) -> list[Traced]:
     from walkback.present.traces import Traced
     from walkback.protocol.schema import reading
     from walkback.watch.summary import moments_of, summary_of
-    from walkback.watch.trace import read_trace, run_name, trace_in
+    from walkback.watch.trace import named_runs
+    from walkback.watch.trace_file import trace_in
 
     found = []
     for path in map(trace_in, paths):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WalkbackWarning)
             with reading(path):
-                moments = moments_of(_measured(read_trace(path), path))
-        if moments:
-            found.append(Traced(run_name(path), moments, summary_of(moments)))
+                runs = named_runs(path)
+                _check_measured([line for named in runs for line in named.run.lines], path)
+                courses = [(named, moments_of(named.run.lines)) for named in runs]
+        found += [Traced(named.name, moments, summary_of(moments), named.remark) for named, moments in courses]
     return found
 
 
-def _measured(lines: list[TraceLine], path: Path) -> list[TraceLine]:
-    """The lines of a trace; a file whose lines hold no figure at all is none."""
+def _check_measured(lines: list[TraceLine], path: Path) -> None:
+    """A file whose lines hold no figure at all is no trace."""
     from walkback.errors import RecordError
     from walkback.watch.trace import is_trace
 
     if lines and not any(is_trace(line.model_dump(exclude_none=True, exclude_defaults=True)) for line in lines):
         raise RecordError(f"{path} is no trace: its lines hold neither norms nor gradients. Give what a monitor wrote.")
-    return lines
 
 
 def _plot(traces: list[Traced], path: Path) -> None:

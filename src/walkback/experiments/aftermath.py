@@ -17,7 +17,7 @@ from walkback.experiments.store import RESULT_VERSION, described
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.alignment import NULL_DRAWS
 from walkback.protocol.records import DiagnosticReport
-from walkback.watch.trace import rounded
+from walkback.watch.trace_line import rounded
 from walkback.zoo.datasets import Dataset
 
 DIGITS = 8

@@ -14,7 +14,7 @@ from walkback.experiments.trace import EpochRecord
 from walkback.protocol.diagnose import diagnose
 from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.scores import Score
-from walkback.watch.trace import nonfinite_counts, rounded
+from walkback.watch.trace_line import nonfinite_counts, rounded
 from walkback.zoo import BlockModel, Ladder, read_freezing
 from walkback.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.zoo.modes import evaluating

@@ -19,7 +19,9 @@ from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import read_json, reading
 from walkback.watch.replay import replay
 from walkback.watch.summary import Moment, moments_of
-from walkback.watch.trace import TraceLine, is_trace, read_trace, trace_in
+from walkback.watch.trace import is_trace, read_runs
+from walkback.watch.trace_file import trace_in
+from walkback.watch.trace_line import TraceLine
 
 
 def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
@@ -77,7 +79,7 @@ def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
     elif isinstance(data, list) and data and all(isinstance(e, dict) and "readings" in e for e in data):
         yield from (_replayed(entry, str(path)) for entry in data)
     elif data is None and _first_is_trace(trace_in(path)):
-        yield _from_trace(trace_in(path))
+        yield from _from_trace(trace_in(path))
     else:
         yield from _recorded(path)
 
@@ -133,7 +135,7 @@ def _stored(run: StoredRun, store: RunStore) -> Network:
     if not run.finished:
         if not run.trace():  # which brings the trace here from wherever the store is
             raise RecordError(f"run {run.run_id} holds no measurements yet.")
-        return _from_trace(run.trace_file)
+        return next(_from_trace(run.trace_file))
     result = run.result()
     baseline = store.at(result["baseline"]["id"]) if result["baseline"] else None
     return _from_result(result, baseline.result() if baseline and baseline.finished else None, run.run_id)
@@ -181,12 +183,9 @@ def _moments(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> lis
     return moments_of(lines)
 
 
-def _from_trace(path: Path) -> Network:
-    moments = moments_of(read_trace(path))
-    if not moments:
-        raise RecordError(f"{path} holds no measurements yet.")
-    (entry,) = replay(path)
-    return Network(entry.report, moments)
+def _from_trace(path: Path) -> Iterator[Network]:
+    for entry, run in zip(replay(path), read_runs(path), strict=True):
+        yield Network(entry.report, moments_of(run.lines))
 
 
 def _configuration(config: Mapping[str, Any]) -> Facts:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, ValidationError
 
 from walkback.errors import RunError
 from walkback.protocol.schema import Number, explain, write_whole
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 
 class EpochRecord(TraceLine):

@@ -18,7 +18,7 @@ from walkback.integrations.watching import Watching
 from walkback.watch.monitor import Monitor
 from walkback.watch.optional import optional
 from walkback.watch.policy import Decision
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 # The two packages have Trainers of their own; the one that the caller has imported is meant.
 _package = "pytorch_lightning" if "lightning" not in sys.modules and "pytorch_lightning" in sys.modules else "lightning"
@@ -59,7 +59,8 @@ class WalkbackCallback(_Callback):  # type: ignore[misc]
         """Begin to watch."""
         self._trainer = trainer
         model = self.choose_model(pl_module) if self.choose_model is not None else pl_module
-        self._watching.begin(model, _validation_batches(trainer), 1 / trainer.accumulate_grad_batches)
+        scale, resumed = 1 / trainer.accumulate_grad_batches, trainer.global_step > 0
+        self._watching.begin(model, _validation_batches(trainer), scale, resumed)
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
         """A training step."""

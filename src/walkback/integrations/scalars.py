@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from walkback.registry import DIAGNOSTICS
 from walkback.watch.event_files import ACCURACY, DRIFT, EPOCH, ERROR, GRADIENT, HIDDEN, PREFIX
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 
 def scalars(line: TraceLine) -> dict[str, float]:

@@ -38,6 +38,7 @@ class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self.accuracy = accuracy
         self._watching = Watching(batches, read_training, settings)
+        self._resumed = False
 
     @property
     def monitor(self) -> Monitor | None:
@@ -46,6 +47,7 @@ class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin to watch, or wait for the first evaluation where the held-out batches are the trainer's own."""
+        self._resumed = state.global_step > 0
         if self._watching.batches is not None or kwargs.get("eval_dataloader") is not None:
             self._begin(args, kwargs)
 
@@ -67,7 +69,8 @@ class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]
         self._watching.end()
 
     def _begin(self, args: Any, kwargs: dict[str, Any]) -> None:
-        self._watching.begin(kwargs["model"], kwargs.get("eval_dataloader"), 1 / args.gradient_accumulation_steps)
+        scale = 1 / args.gradient_accumulation_steps
+        self._watching.begin(kwargs["model"], kwargs.get("eval_dataloader"), scale, self._resumed)
 
     def _epoch_end(self, args: Any, state: Any, control: Any, accuracy: float | None, kwargs: dict[str, Any]) -> None:
         if self.monitor is None:

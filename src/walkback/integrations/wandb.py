@@ -15,7 +15,7 @@ from walkback.integrations.scalars import scalars, verdict_text
 from walkback.watch.event_files import PREFIX
 from walkback.watch.optional import optional
 from walkback.watch.policy import Decision
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 
 class WandbLog:

@@ -24,8 +24,11 @@ class Watching:
         self.batches, self.read_training, self.settings = batches, read_training, settings
         self.monitor: Monitor | None = None
 
-    def begin(self, model: nn.Module, fallback: Iterable[Any] | None, loss_scale: float) -> None:
-        """Build the monitor, or go on with the one that there is; `fallback` are the trainer's own held-out batches."""
+    def begin(self, model: nn.Module, fallback: Iterable[Any] | None, loss_scale: float, resumed: bool = False) -> None:
+        """Build the monitor, or go on with the one that there is; `fallback` are the trainer's own held-out batches.
+
+        A trainer that goes on from a checkpoint goes on with its trace too.
+        """
         if self.monitor is None and _rank() == 0:
             batches = self.batches if self.batches is not None else fallback
             if batches is None:
@@ -33,7 +36,9 @@ class Watching:
                     "the monitor has no held-out batches: give WalkbackCallback batches=, or the trainer a "
                     "validation set."
                 )
-            self.monitor = Monitor(model, batches, **self.settings)
+            # A run with a name says by that which trace is its own.
+            going_on = {"resume": resumed and self.settings.get("run") is None}
+            self.monitor = Monitor(model, batches, **(going_on | self.settings))
         if self.monitor is not None and self.read_training:
             self.monitor.attach(loss_scale=loss_scale)
 

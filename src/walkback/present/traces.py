@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -33,6 +33,8 @@ class Traced:
     name: str
     moments: Sequence[Moment]
     course: CourseSummary
+    remark: str = ""
+    """What must be known of the file that it is from."""
 
     def series(self, figure_name: str) -> list[float | None]:
         """One figure at every moment: `stream`, `gradient`, `growth`, `stability` or `accuracy`."""
@@ -80,6 +82,11 @@ def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:
     return table
 
 
+def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
+    """The table, and under it what must be known of the files."""
+    return Group(traces_table(traces, width), *(Text(trace.remark) for trace in traces if trace.remark))
+
+
 def _sparks_and_last(values: Sequence[float | None], most: int, write: Callable[[float], str]) -> Text:
     shown = thinned(values, most)
     if write is percent:
@@ -105,11 +112,12 @@ def firings(course: CourseSummary) -> Text:
     return Text("; ".join(parts) or ABSENT, style="red" if course.stop is not None else "")
 
 
-def course_blocks(traces: Sequence[tuple[str, CourseSummary]]) -> Iterator[RenderableType]:
-    """What each run's course came to, in sentences."""
-    for name, course in traces:
+def course_blocks(traces: Sequence[tuple[str, CourseSummary, Sequence[str]]]) -> Iterator[RenderableType]:
+    """What each run's course came to, in sentences, and what must be known of its record."""
+    for name, course, remarks in traces:
         yield Text(middle_out(name, NAME_LENGTH), style="bold")
-        yield Padding(Text(course_sentence(course)), (0, 0, 0, 4))
+        for sentence in (course_sentence(course), *remarks):
+            yield Padding(Text(sentence), (0, 0, 0, 4))
 
 
 def course_sentence(course: CourseSummary) -> str:

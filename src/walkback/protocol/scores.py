@@ -31,8 +31,8 @@ def out_of_range(name: str, accuracy: float | None) -> str:
     if accuracy is None or not (accuracy < 0 or accuracy > 1):
         return ""
     if 1 < accuracy <= 100:
-        return f"{name} is {accuracy:g} and looks like per cent; expected a score in [0, 1]: divide percentages by 100"
-    return f"{name} is {accuracy:g}; expected a score in [0, 1]"
+        return f"{name} is {accuracy} and looks like per cent; expected a score in [0, 1]: divide percentages by 100"
+    return f"{name} is {accuracy}; expected a score in [0, 1]"
 
 
 class Score(Record):

@@ -6,7 +6,7 @@ import sys
 
 from walkback.protocol.wording import figure
 from walkback.watch.policy import Decision
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 CLEAR = "\r\x1b[K"
 

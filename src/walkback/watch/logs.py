@@ -15,7 +15,7 @@ from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
 from walkback.watch.moment import At
 from walkback.watch.partial import PartialMeasurements, partial_audit
 from walkback.watch.summary import Moment
-from walkback.watch.trace import whole_lines
+from walkback.watch.trace_file import whole_lines
 
 REFERENCE_BATCH = 128
 """As in `protocol.capture`, which needs torch to import."""

@@ -14,6 +14,7 @@ The network, its gradients and all random states stay as they were: it trains to
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,17 +29,20 @@ from walkback.protocol.headline import GivenScores
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
+from walkback.protocol.parameters import fingerprint, shapes_of
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
+from walkback.watch.identity import Identity
 from walkback.watch.live import LiveLine
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
-from walkback.watch.trace import TraceLine, append, line_of, open_for_adding
+from walkback.watch.trace import OpenTrace
+from walkback.watch.trace_line import TraceLine, line_of
 from walkback.watch.training_pass import LossReduction, TrainingPass
 
 HELD_BATCHES = 4
@@ -54,7 +58,10 @@ class Monitor:
     Args:
         model: the network that is being trained.
         batches: labelled, held-out batches, as for `diagnose`; the first `max_batches` are kept.
-        trace: a file that gets one JSON line per measurement; a run that is started again goes on with it.
+        trace: a file that gets one JSON line per measurement, after one that says whose it is. A file that holds
+            another run, or another network, is refused.
+        run: the name of this run in its trace. A run that is started again under the same name goes on with its trace.
+        resume: go on with the run that the trace holds, under whatever name; where there is none, begin it.
         stop_on: the letters of the diagnostics whose firing stops the run.
         patience: at how many measurements in a row one must fire.
         warmup: nothing stops the run at an epoch (where none is given: a step) below this.
@@ -77,6 +84,8 @@ class Monitor:
         batches: Iterable[Any],
         *,
         trace: str | Path | None = None,
+        run: str | None = None,
+        resume: bool = False,
         stop_on: str | Iterable[str] = ("a", "b"),
         patience: int = 1,
         warmup: float = 0,
@@ -105,12 +114,15 @@ class Monitor:
         self._unmeasured: tuple[Decision, Decision] | None = None
         self.training_pass: TrainingPass | None = None
         self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
-        self.trace = Path(trace) if trace is not None else None
         self.steps = 0
         self._epoch: float | None = None
         self._last_written = self.clock.now()
+        self.trace = Path(trace) if trace is not None else None
+        self._open_trace: OpenTrace | None = None
         if self.trace is not None:
-            self._resume(open_for_adding(self.trace))
+            own = self._identity(run)
+            self._open_trace = OpenTrace(self.trace, own, named=run is not None, resume=resume)
+            self._resume(self._open_trace.lines)
         self.clock.start()
 
     @property
@@ -193,6 +205,12 @@ class Monitor:
             self._unmeasured = self.decision, self.decision.model_copy(update={"measured": False})
         return self._unmeasured[1]
 
+    def _identity(self, run: str | None) -> Identity:
+        """What the trace begins with."""
+        model, shapes = self.probe.model, shapes_of(self.probe.model)
+        values = sum(map(math.prod, shapes.values()))
+        return Identity.new(run, fingerprint(shapes), type(model).__name__, values, len(self.probe.chain.taps))
+
     def _resume(self, lines: Sequence[TraceLine]) -> None:
         for line in lines:
             self.course.see(line.at, read(line.measurements(), self.thresholds))
@@ -252,8 +270,8 @@ class Monitor:
         return Measurements(**{name: getattr(measured, name) for name in Measurements.model_fields} | given)
 
     def _tell(self, line: TraceLine, decision: Decision) -> None:
-        if self.trace is not None:
-            append(self.trace, line)
+        if self._open_trace is not None:
+            self._open_trace.append(line)
         for log in self.logs:
             log(line, decision)
 

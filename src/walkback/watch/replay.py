@@ -23,7 +23,8 @@ from walkback.watch.event_files import event_rows, is_event_file, own_columns
 from walkback.watch.logs import REFERENCE_BATCH, LogReading, csv_rows, flat_rows, json_rows, runs_in
 from walkback.watch.policy import StopPolicy
 from walkback.watch.summary import CourseSummary, Moment, moments_of, summary_of
-from walkback.watch.trace import is_finished_run, is_trace, read_trace, run_name, trace_in, trace_of_result
+from walkback.watch.trace import is_finished_run, is_trace, named_runs, trace_of_result
+from walkback.watch.trace_file import run_name, trace_in
 
 
 class Replayed(Record):
@@ -100,22 +101,33 @@ def _replayed(
             report = judge(known, thresholds, **{key: recorded[key] for key in ABOUT if recorded.get(key)})
             yield Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
         return
+    if kind == "trace" and reading is None:
+        yield from _traced(path, thresholds, policy)
+        return
     if kind == "result" and reading is None:
         name = str(content.get("name") or run_name(path))
         runs = {name: moments_of(trace_of_result(content, path), thresholds)}
-    elif kind == "trace" and reading is None:
-        runs = {run_name(path): moments_of(read_trace(path), thresholds)}
     else:
         runs = _runs(content, path, reading, thresholds)
     for name, moments in runs.items():
         yield _over_time(name, path, moments, policy)
 
 
-def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy | None) -> Replayed:
+def _traced(path: Path, thresholds: DiagnosticThresholds | None, policy: StopPolicy | None) -> Iterator[Replayed]:
+    """Each run in a trace by itself."""
+    runs = named_runs(path)
+    if not runs:
+        raise RecordError(f"{path} holds no measurements yet.")
+    for named in runs:
+        yield _over_time(named.name, path, moments_of(named.run.lines, thresholds), policy, named.remark)
+
+
+def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy | None, remark: str = "") -> Replayed:
     if not moments:
         raise RecordError(f"{path} holds no measurements yet.")
     course = summary_of(moments, policy)
-    report = moments[-1].report.model_copy(update={"method_name": name})
+    about = {"method_name": name, "warnings": (remark,) if remark else ()}
+    report = moments[-1].report.model_copy(update=about)
     return Replayed(name=name, source=str(path), report=report, course=course)
 
 

@@ -13,7 +13,7 @@ from walkback.protocol.schema import Record
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 
 @dataclass(frozen=True)

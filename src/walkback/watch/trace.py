@@ -1,141 +1,105 @@
-"""The trace of a run: one JSON line per measurement, appended as training goes on. No torch is needed to read it.
+"""The trace of a run: its identity, then one JSON line per measurement. No torch is needed to read it.
 
 A line has the names that a run of the zoo writes for its epochs, so one reader serves both; fields that it does not
 know are passed over. A file is only ever added to: a run that goes back to a checkpoint writes its epochs again, and
-the later line counts.
+the later line counts. Traces of the zoo, whose folder says whose they are, and those of an earlier walkback begin
+with no identity; of such a file that holds several runs, each is read by itself.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from walkback.errors import InputError, RecordError, WalkbackWarning
-from walkback.protocol.records import Alignment, Measurements, Reading, State
-from walkback.protocol.schema import Counts, Number, Numbers, explain
-from walkback.watch.moment import At
-
-DIGITS = 6
-TRACE_NAME = "trace.jsonl"
-"""What the trace of a run is called in the run's folder."""
-
-MEASURED = (
-    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
-    "error_size", "reference_fidelity", "frozen_baseline_acc",
-)  # fmt: skip
-"""Fields that a line and `Measurements` have in common."""
+from walkback.errors import InputError, RecordError
+from walkback.protocol.schema import explain
+from walkback.watch.identity import TRACE_VERSION, Identity, check_may_go_on, is_identity
+from walkback.watch.trace_file import add_text, end_line, lines_to_add_to, run_name, whole_lines
+from walkback.watch.trace_file import trace_in as trace_in
+from walkback.watch.trace_line import MEASURED, TraceLine
+from walkback.watch.trace_line import line_of as line_of
+from walkback.watch.trace_line import nonfinite_counts as nonfinite_counts
+from walkback.watch.trace_line import rounded as rounded
 
 
-class TraceLine(At):
-    """What was measured at one moment of a run."""
+@dataclass(frozen=True)
+class TraceRun:
+    """One run in a trace, without the lines that a later start of it wrote anew."""
 
-    model_config = ConfigDict(extra="ignore")
+    identity: Identity | None = None
+    """None in a file of the zoo, or of an earlier walkback."""
+    told_by: str = ""
+    """What tells it from the run before it in the same file."""
+    lines: list[TraceLine] = field(default_factory=list)
 
-    accuracy: Number | None = None
-    seconds: Number | None = None
-    """For the training since the line before, and for measuring this one."""
-    loss: Number | None = None
-    learning_rate: Number | None = None
-    residual_norms: Numbers | None = None
-    bp_grad_norms: Numbers | None = None
-    site_stabilities: Numbers | None = None
-    drift_shares: Numbers | None = None
-    scale_free_gradients: Numbers | None = None
-    error_size: Number | None = None
-    reference_fidelity: Numbers | None = None
-    alignment: Numbers | None = None
-    deep_alignment: Number | None = None
-    frozen_baseline_acc: Number | None = None
-    nonfinite: dict[str, Counts] = Field(default_factory=dict)
-    """How many samples had a NaN or Inf: `hiddens` and `grads` at each site, and `logits`; zeros left out."""
-    samples: int | None = None
-    source: str = ""
-    """`probe`: held batches in eval mode; `training`: the training pass itself, in train mode."""
-    overhead: Number | None = None
-    """The monitor's time so far over that of training."""
-    fired: tuple[str, ...] = ()
-    """The letters of the diagnostics that fired when the line was written."""
-    action: str = ""
-    reason: str = ""
-    unmeasured: str = ""
-    """Why there are no diagnostics, where there are none."""
+    def add(self, line: TraceLine) -> None:
+        """Take in the next line, which replaces those of the same or a later moment."""
+        while self.lines and line.not_after(self.lines[-1]):
+            self.lines.pop()
+        self.lines.append(line)
+
+    def ends_before(self, line: TraceLine) -> str:
+        """Why a line must be of another run; empty where it may be of this one.
+
+        A run goes back to a checkpoint, and not to its start; and no run changes the number of its sites.
+        """
+        if self.identity is not None or not self.lines:
+            return ""
+        sites = next((known.sites for known in reversed(self.lines) if known.sites), 0)
+        if line.sites and sites and line.sites != sites:
+            return f"the number of its sites, {line.sites} in place of {sites}"
+        first = self.lines[0]
+        # A step that ends an epoch is written twice, in the second line with its epoch.
+        if line.not_after(first) and (len(self.lines) > 1 or not first.not_after(line)):
+            return f"its numbers, which begin again at {line.at}"
+        return ""
 
     @property
-    def at(self) -> At:
-        """The moment alone."""
-        return At(epoch=self.epoch, step=self.step)
-
-    def measurements(self) -> Measurements:
-        """The figures to judge; what the line lacks stays not measured."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in MEASURED}
-        if self.site_stabilities:
-            fields["stability_layer"] = middle = (len(self.site_stabilities) - 1) // 2
-            fields["cross_batch_stability"] = self.site_stabilities[middle]
-        for name in ("hiddens", "grads"):
-            fields[f"nonfinite_{name}"] = self.nonfinite.get(name)
-        fields["nonfinite_logits"] = sum(self.nonfinite.get("logits", ()))
-        if self.alignment is not None:
-            fields["alignment"] = Alignment(sites=self.alignment, deep=self.deep_alignment)
-        return Measurements(**fields, headline_acc=self.accuracy, samples=self.samples)
-
-    def line(self) -> str:
-        """The record as one line of JSON; what says nothing is left out."""
-        return self.model_dump_json(exclude_defaults=True)
+    def held(self) -> str:
+        """How much there is of it, in words."""
+        count = len(self.lines)
+        return f"{count} line{'' if count == 1 else 's'} up to {self.lines[-1].at}"
 
 
-def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -> TraceLine:
-    """A line from a measurement and its readings, in six significant digits."""
-    figures = {name: getattr(measured, name) for name in MEASURED} | {"accuracy": measured.headline_acc} | about
-    if measured.alignment is not None:
-        figures |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
-    return TraceLine(
-        **{name: rounded(value) for name, value in figures.items() if value is not None},
-        nonfinite=nonfinite_counts(measured),
-        samples=measured.samples,
-        fired=tuple(r.letter for r in readings if r.state is State.FIRE),
-    )
+@dataclass(frozen=True)
+class NamedRun:
+    """A run in a trace with what it is called, and what a reader must know of the file that it is from."""
 
-
-def nonfinite_counts(measured: Measurements) -> dict[str, tuple[int, ...]]:
-    """How many values were NaN or Inf, site by site; what had none is left out."""
-    counts = {
-        "hiddens": tuple(measured.nonfinite_hiddens or ()),
-        "grads": tuple(measured.nonfinite_grads or ()),
-        "logits": (measured.nonfinite_logits or 0,),
-    }
-    return {name: count for name, count in counts.items() if any(count)}
-
-
-def rounded(value: Any, digits: int = DIGITS) -> Any:
-    """Numbers, in any nesting, to that many significant digits."""
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else value
-    if isinstance(value, dict):
-        return {key: rounded(entry, digits) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(rounded(entry, digits) for entry in value)
-    return value
-
-
-def append(path: Path, line: TraceLine) -> None:
-    """Add one line, flushed, so that a killed process loses at most the line it was writing."""
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line.line() + "\n")
-    except OSError as error:
-        raise RecordError(f"cannot add to the trace {path}: {error.strerror}. Give a path with room on it.") from None
+    name: str
+    run: TraceRun
+    remark: str = ""
 
 
 def read_trace(path: str | Path) -> list[TraceLine]:
-    """The lines in their order, without those that a later start of the run wrote anew."""
-    return _lines(whole_lines(path), path)
+    """The lines of a trace in their order; of several runs in one file, of the last."""
+    runs = read_runs(path)
+    return runs[-1].lines if runs else []
+
+
+def read_runs(path: str | Path) -> list[TraceRun]:
+    """Every run in a trace that has a line."""
+    return _runs(whole_lines(path), path)
+
+
+def named_runs(path: Path) -> list[NamedRun]:
+    """The same, each with a name; where there are several, it is remarked on."""
+    runs, name = read_runs(path), run_name(path)
+    if len(runs) < 2:
+        return [NamedRun(name, run) for run in runs]
+    return [
+        NamedRun(f"{name}, run {number} of {len(runs)}", run, _remark(path, runs, number))
+        for number, run in enumerate(runs, 1)
+    ]
+
+
+def _remark(path: Path, runs: Sequence[TraceRun], number: int) -> str:
+    apart = "the first of them" if number == 1 else f"told from the one before by {runs[number - 1].told_by}"
+    return f"{path} holds {len(runs)} runs: this is number {number}, {apart}."
 
 
 def is_finished_run(data: Any) -> bool:
@@ -145,42 +109,47 @@ def is_finished_run(data: Any) -> bool:
 
 def trace_of_result(data: dict[str, Any], path: Path) -> list[TraceLine]:
     """The trace in the result of a run."""
-    return _lines(map(json.dumps, data["trace"]), path)
+    run = TraceRun()
+    for number, text in enumerate(map(json.dumps, data["trace"]), 1):
+        run.add(_parsed(text, f"{path}, line {number}"))
+    return run.lines
 
 
-def _lines(texts: Iterable[str], path: str | Path) -> list[TraceLine]:
-    return settled(_parsed(text, f"{path}, line {number}") for number, text in enumerate(texts, 1) if text.strip())
+def _runs(texts: Iterable[str], path: str | Path) -> list[TraceRun]:
+    runs: list[TraceRun] = []
+    for number, text in enumerate(texts, 1):
+        where = f"{path}, line {number}"
+        identity = _identity(text, where)
+        if identity is not None:
+            known = runs[-1].identity if runs else None
+            if known is None or not identity.is_of(known):
+                runs.append(TraceRun(identity, f"its identity, in line {number}"))
+        elif text.strip():
+            line = _parsed(text, where)
+            told_by = runs[-1].ends_before(line) if runs else "nothing"
+            if told_by:
+                runs.append(TraceRun(told_by=f"{told_by} (line {number})"))
+            runs[-1].add(line)
+    return [run for run in runs if run.lines]
 
 
-def whole_lines(path: str | Path) -> list[str]:
-    """The lines of a file that were written to their end; half a line at the end is dropped with a warning."""
-    return _split(path)[0]
-
-
-def _split(path: str | Path) -> tuple[list[str], str]:
-    """The whole lines, and what stands after the last line break."""
+def _identity(text: str, where: str) -> Identity | None:
+    if '"trace_version"' not in text:
+        return None
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}. Give the path of a trace.") from None
-    except ValueError as error:
-        raise RecordError(f"{path} is not text ({error}). Expected one JSON object per line.") from None
-    *lines, rest = text.split("\n")
-    if rest and _is_json(rest):
-        lines.append(rest)
-    elif rest:
-        warnings.warn(
-            f"{path}: the last line was not written to its end, and is dropped.", WalkbackWarning, stacklevel=4
-        )
-    return lines, rest
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
+        data = json.loads(text)
+        if not is_identity(data):
+            return None
+        if data["trace_version"] != TRACE_VERSION:
+            raise RecordError(
+                f"{where} begins a trace of version {data['trace_version']!r}; this walkback reads {TRACE_VERSION}. "
+                "Read it with the walkback that wrote it."
+            )
+        return Identity.model_validate(data)
+    except ValidationError as error:
+        raise RecordError(f"{where} is not what a trace begins with: {explain(error)}.") from None
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None  # the line itself is told to be none
 
 
 def _parsed(text: str, where: str) -> TraceLine:
@@ -194,55 +163,31 @@ def _parsed(text: str, where: str) -> TraceLine:
     return line
 
 
-def settled(lines: Iterable[TraceLine]) -> list[TraceLine]:
-    """The lines without those that later ones of the same or an earlier moment replace."""
-    kept: list[TraceLine] = []
-    for line in lines:
-        while kept and line.not_after(kept[-1]):
-            kept.pop()
-        kept.append(line)
-    return kept
+class OpenTrace:
+    """A trace that a run adds to: one of its own, or one that it goes on with."""
 
+    def __init__(self, path: Path, own: Identity, *, named: bool = False, resume: bool = False) -> None:
+        """Refuse a file that holds another run, or another network; nothing is written before the first line is."""
+        runs = _runs(lines_to_add_to(path), path)
+        self.path, self.own, self.run = path, own, runs[-1] if runs else TraceRun()
+        if runs:
+            sites = [line.sites for line in self.run.lines if line.sites]
+            check_may_go_on(path, own, self.run.identity, sites, self.run.held, named, resume)
+        end_line(path)
+        self._begun = bool(runs)
 
-def open_for_adding(path: Path) -> list[TraceLine]:
-    """What a trace holds so far; half a line at its end is cut off, so that the next one starts clean."""
-    if not path.exists():
-        _begin(path)
-        return []
-    texts, rest = _split(path)
-    lines = _lines(texts, path)
-    if rest and _is_json(rest):
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n")
-    elif rest:
-        os.truncate(path, path.stat().st_size - len(rest.encode()))
-    return lines
+    @property
+    def lines(self) -> Sequence[TraceLine]:
+        """What the run has written before."""
+        return self.run.lines
 
-
-def _begin(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    except OSError as error:
-        raise InputError(f"cannot write the trace {path}: {error.strerror}. Give a path that can be written.") from None
+    def append(self, line: TraceLine) -> None:
+        """Add one line, after the identity where it is the first."""
+        add_text(self.path, ("" if self._begun else self.own.line() + "\n") + line.line() + "\n")
+        self._begun = True
 
 
 def is_trace(record: Any) -> bool:
     """Whether a parsed JSON line looks like one of a trace."""
-    return isinstance(record, dict) and any(name in record for name in (*MEASURED[:2], "unmeasured"))
-
-
-def trace_in(path: Path) -> Path:
-    """The trace in a run's folder; any other path as it is."""
-    return path / TRACE_NAME if (path / TRACE_NAME).is_file() else path
-
-
-def run_name(path: Path) -> str:
-    """What a trace is known by: the name in the run's config, or its folder, or the file's own name."""
-    if path.name != TRACE_NAME:
-        return path.stem
-    folder = path.resolve().parent
-    try:
-        return str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["name"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return folder.name
+    figures = isinstance(record, dict) and any(name in record for name in (*MEASURED[:2], "unmeasured"))
+    return figures or is_identity(record)

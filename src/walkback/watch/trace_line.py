@@ -1,0 +1,117 @@
+"""One line of a trace: what was measured at one moment of a run. No torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from walkback.protocol.records import Alignment, Measurements, Reading, State
+from walkback.protocol.schema import Counts, Number, Numbers
+from walkback.watch.moment import At
+
+DIGITS = 6
+
+MEASURED = (
+    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
+    "error_size", "reference_fidelity", "frozen_baseline_acc",
+)  # fmt: skip
+"""Fields that a line and `Measurements` have in common."""
+
+
+class TraceLine(At):
+    """What was measured at one moment of a run."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    accuracy: Number | None = None
+    seconds: Number | None = None
+    """For the training since the line before, and for measuring this one."""
+    loss: Number | None = None
+    learning_rate: Number | None = None
+    residual_norms: Numbers | None = None
+    bp_grad_norms: Numbers | None = None
+    site_stabilities: Numbers | None = None
+    drift_shares: Numbers | None = None
+    scale_free_gradients: Numbers | None = None
+    error_size: Number | None = None
+    reference_fidelity: Numbers | None = None
+    alignment: Numbers | None = None
+    deep_alignment: Number | None = None
+    frozen_baseline_acc: Number | None = None
+    nonfinite: dict[str, Counts] = Field(default_factory=dict)
+    """How many samples had a NaN or Inf: `hiddens` and `grads` at each site, and `logits`; zeros left out."""
+    samples: int | None = None
+    source: str = ""
+    """`probe`: held batches in eval mode; `training`: the training pass itself, in train mode."""
+    overhead: Number | None = None
+    """The monitor's time so far over that of training."""
+    fired: tuple[str, ...] = ()
+    """The letters of the diagnostics that fired when the line was written."""
+    action: str = ""
+    reason: str = ""
+    unmeasured: str = ""
+    """Why there are no diagnostics, where there are none."""
+
+    @property
+    def at(self) -> At:
+        """The moment alone."""
+        return At(epoch=self.epoch, step=self.step)
+
+    @property
+    def sites(self) -> int:
+        """How many sites were measured; 0 where none was."""
+        return len(self.residual_norms or self.bp_grad_norms or ())
+
+    def measurements(self) -> Measurements:
+        """The figures to judge; what the line lacks stays not measured."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in MEASURED}
+        if self.site_stabilities:
+            fields["stability_layer"] = middle = (len(self.site_stabilities) - 1) // 2
+            fields["cross_batch_stability"] = self.site_stabilities[middle]
+        for name in ("hiddens", "grads"):
+            fields[f"nonfinite_{name}"] = self.nonfinite.get(name)
+        fields["nonfinite_logits"] = sum(self.nonfinite.get("logits", ()))
+        if self.alignment is not None:
+            fields["alignment"] = Alignment(sites=self.alignment, deep=self.deep_alignment)
+        return Measurements(**fields, headline_acc=self.accuracy, samples=self.samples)
+
+    def line(self) -> str:
+        """The record as one line of JSON; what says nothing is left out."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -> TraceLine:
+    """A line from a measurement and its readings, in six significant digits."""
+    figures = {name: getattr(measured, name) for name in MEASURED} | {"accuracy": measured.headline_acc} | about
+    if measured.alignment is not None:
+        figures |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
+    return TraceLine(
+        **{name: rounded(value) for name, value in figures.items() if value is not None},
+        nonfinite=nonfinite_counts(measured),
+        samples=measured.samples,
+        fired=tuple(r.letter for r in readings if r.state is State.FIRE),
+    )
+
+
+def nonfinite_counts(measured: Measurements) -> dict[str, tuple[int, ...]]:
+    """How many values were NaN or Inf, site by site; what had none is left out."""
+    counts = {
+        "hiddens": tuple(measured.nonfinite_hiddens or ()),
+        "grads": tuple(measured.nonfinite_grads or ()),
+        "logits": (measured.nonfinite_logits or 0,),
+    }
+    return {name: count for name, count in counts.items() if any(count)}
+
+
+def rounded(value: Any, digits: int = DIGITS) -> Any:
+    """Numbers, in any nesting, to that many significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else value
+    if isinstance(value, dict):
+        return {key: rounded(entry, digits) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(rounded(entry, digits) for entry in value)
+    return value
