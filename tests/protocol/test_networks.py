@@ -55,20 +55,20 @@ def test_own_residual_mlp(dtype, rtol):
 
 
 def test_plain_sequential():
-    report = agrees(plain_sequential(), labelled(20, 7), inputs_of("2", "4", "6", "8"))
-    assert report.provenance["blocks"] == "2,4,6 (found by structure)"
+    report = agrees(plain_sequential(), labelled(20, 7), inputs_of("0", "2", "4", "6", "8"))
+    assert report.provenance["blocks"] == "0,2,4,6 (found by structure)"
 
 
 def test_an_activation_in_place_changes_no_figure():
     plain, in_place = plain_sequential(), plain_sequential(inplace=True)
     in_place.load_state_dict(plain.state_dict())
-    agrees(in_place, labelled(20, 7), inputs_of("2", "4", "6", "8"), reference=plain)
+    agrees(in_place, labelled(20, 7), inputs_of("0", "2", "4", "6", "8"), reference=plain)
 
 
 @pytest.mark.parametrize("log_softmax", [False, True])
 def test_layers_as_attributes(log_softmax):
-    report = agrees(Attributes(log_softmax), labelled(20, 7), inputs_of("fc2", "fc3", "fc4"))
-    assert report.provenance["blocks"] == "fc2,fc3 (found by structure)"
+    report = agrees(Attributes(log_softmax), labelled(20, 7), inputs_of("fc1", "fc2", "fc3", "fc4"))
+    assert report.provenance["blocks"] == "fc1,fc2,fc3 (found by structure)"
 
 
 def test_skip_outside_the_block():
@@ -134,8 +134,9 @@ def test_own_cnn_with_batchnorm():
 
 
 def test_flat_cnn_with_batchnorm():
-    report = agrees(FlatConvNet(), labelled(20, shape=IMAGES), inputs_of("features.3", "features.6", "pool"))
-    assert report.provenance["blocks"] == "features.3,features.6 (found by structure)"
+    taps = inputs_of("features.0", "features.3", "features.6", "pool")
+    report = agrees(FlatConvNet(), labelled(20, shape=IMAGES), taps)
+    assert report.provenance["blocks"] == "features.0,features.3,features.6 (found by structure)"
 
 
 def test_stages_with_something_in_between_are_joined():
@@ -185,7 +186,8 @@ def test_activation_checkpointing(reentrant, training):
 
 def test_a_block_used_three_times_is_three_blocks():
     report = agrees(Shared(), labelled(20, 7), sites_of("blocks.0", "blocks.0", "blocks.0"))
-    assert report.sites == ("input of blocks.0", "blocks.0", "blocks.0", "blocks.0")
+    assert report.sites == ("input of blocks.0#1", "blocks.0#1", "blocks.0#2", "blocks.0#3")
+    assert report.provenance["blocks"] == "blocks.0 (found by structure)"
 
 
 def test_a_module_that_is_used_before_the_stream_begins():
@@ -258,7 +260,7 @@ def test_parametrized_layers_in_a_row():
     # Every parametrized module has a class of its own.
     model = nn.Sequential(*(weight_norm(m) if isinstance(m, nn.Linear) else m for m in plain_sequential()))
     report = walkback.diagnose(model, labelled(20))
-    assert report.provenance["blocks"] == "2,4,6 (found by structure)"
+    assert report.provenance["blocks"] == "0,2,4,6 (found by structure)"
 
 
 def test_frozen_parameters():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -12,8 +13,59 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BatchError
+from walkback.protocol.outputs import Logits, logits_of
 
 TARGET_KEYS = ("labels", "label", "targets", "target")
+
+
+@dataclass(frozen=True)
+class Calling:
+    """How a model is called besides its batch, and which part of what it returns are the logits."""
+
+    forward_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments, the same for every batch."""
+    logits: Logits = None
+
+    def __post_init__(self) -> None:
+        names = self.forward_kwargs
+        if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names):
+            raise BatchError(
+                f"forward_kwargs is {type(names).__name__} {names!r}; expected a mapping of names to values."
+            )
+
+    def __call__(self, model: Callable[..., Any], inputs: Any) -> Tensor:
+        """The model's logits for some inputs."""
+        if isinstance(inputs, Mapping):
+            args, kwargs = (), {**inputs, **self.forward_kwargs}
+        else:
+            args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), dict(self.forward_kwargs)
+        try:
+            output = model(*args, **kwargs)
+        except TypeError as error:
+            misfit = _misfit(model, args, kwargs)
+            if misfit is None:
+                raise
+            raise BatchError(misfit) from error
+        return logits_of(output, self.logits)
+
+
+def _misfit(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+    """What a model's forward lacks or does not take; None where the arguments fit it."""
+    forward = getattr(model, "forward", model)
+    try:
+        signature = inspect.signature(forward)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        given = ", ".join([f"{len(args)} in order"] * bool(args) + sorted(kwargs)) or "none"
+        return (
+            f"{type(model).__name__}.forward{signature} does not fit the arguments of a batch ({given}): {error}. "
+            "What is the same for every batch goes into forward_kwargs={'name': value}; what each sample has of its "
+            "own into the batch: ((input_1, input_2), targets), or a mapping with labels."
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -22,6 +74,7 @@ class Batch:
 
     inputs: Any
     targets: Tensor
+    calling: Calling = field(default_factory=Calling)
 
     @property
     def size(self) -> int:
@@ -31,12 +84,11 @@ class Batch:
     def call(self, model: Callable[..., Any], copy: bool = True) -> Tensor:
         """The model's logits for this batch; without a copy where the model leaves its input as it is."""
         # An alias at least: where the input is h_0, the graph begins at it, and must not stay on it.
-        inputs = mapped(self.inputs, lambda x: x.detach().clone() if copy else x.data)
-        if isinstance(inputs, Mapping):
-            return logits_of(model(**inputs))
-        if isinstance(inputs, tuple):
-            return logits_of(model(*inputs))
-        return logits_of(model(inputs))
+        return self.calling(model, mapped(self.inputs, lambda x: x.detach().clone() if copy else x.data))
+
+    def with_inputs(self, inputs: Any) -> Batch:
+        """The same batch with other inputs."""
+        return replace(self, inputs=inputs)
 
     def tensors(self) -> list[Tensor]:
         """Every tensor that the model is called with."""
@@ -51,11 +103,16 @@ class Batch:
     def some(self, start: int, count: int) -> Batch:
         """Some samples alone, along whichever of the two leading axes counts them."""
         inputs = mapped(self.inputs, lambda x: some_samples(x, self.size, start, count))
-        return Batch(inputs, self.targets[start : start + count])
+        return Batch(inputs, self.targets[start : start + count], self.calling)
 
     def to_double(self) -> Batch:
         """The same samples with floating inputs in fp64."""
-        return Batch(mapped(self.inputs, lambda x: x.double() if x.is_floating_point() else x), self.targets)
+
+        def double(x: Tensor) -> Tensor:
+            return x.double() if x.is_floating_point() else x
+
+        calling = replace(self.calling, forward_kwargs=mapped(self.calling.forward_kwargs, double))
+        return Batch(mapped(self.inputs, double), self.targets, calling)
 
 
 def in_pieces(batches: Iterable[Batch], most: int | None) -> Iterator[Batch]:
@@ -112,7 +169,7 @@ def _as_one(batches: list[Batch], space: list[Tensor]) -> Batch:
     if not space or space[0].shape[1:] != example.shape[1:] or len(space[0]) < rows or space[0].dtype != example.dtype:
         space[:] = [example.new_empty((rows, *example.shape[1:]))]
     inputs = torch.cat([b.inputs for b in batches], out=space[0][:rows])
-    return Batch(inputs, torch.cat([b.targets for b in batches]))
+    return Batch(inputs, torch.cat([b.targets for b in batches]), batches[0].calling)
 
 
 def some_samples(tensor: Tensor, size: int, start: int, count: int) -> Tensor:
@@ -136,7 +193,9 @@ def mapped(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return inputs
 
 
-def read_batches(batches: Iterable[Any], model: nn.Module, limit: int | None = None) -> Iterator[Batch]:
+def read_batches(
+    batches: Iterable[Any], model: nn.Module, limit: int | None = None, calling: Calling | None = None
+) -> Iterator[Batch]:
     """Each batch, checked and moved to the model's device and dtype; none at all is an error."""
     if not isinstance(batches, Iterable) or isinstance(batches, Tensor | Mapping | str):
         raise BatchError(
@@ -144,9 +203,11 @@ def read_batches(batches: Iterable[Any], model: nn.Module, limit: int | None = N
             "a DataLoader or a list."
         )
     prepare = _placed_like(model)
+    how = calling or Calling()
+    placed = replace(how, forward_kwargs=mapped(how.forward_kwargs, prepare))
     count = 0
     for raw in islice(batches, limit):
-        yield _read(raw, count, prepare)
+        yield replace(_read(raw, count, prepare), calling=placed)
         count += 1
     if count == 0:
         raise BatchError("eval_batches is empty; expected at least one batch of labelled samples.")
@@ -228,20 +289,3 @@ def _placed_like(model: nn.Module) -> Callable[[Tensor], Tensor]:
         return moved.clone() if moved.is_inference() else moved
 
     return prepare
-
-
-def logits_of(output: Any) -> Tensor:
-    """The logits in a model's output: a tensor, `.logits`, `["logits"]`, or the first of a tuple."""
-    if isinstance(output, Tensor):
-        return output
-    logits = getattr(output, "logits", None)
-    if logits is None and isinstance(output, Mapping):
-        logits = output.get("logits")
-    if logits is None and isinstance(output, tuple | list) and output:
-        logits = output[0]
-    if not isinstance(logits, Tensor):
-        raise BatchError(
-            f"the model returned {type(output).__name__}, in which no logits were found; expected a tensor, an object "
-            "with .logits, or a tuple that starts with them."
-        )
-    return logits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
@@ -13,7 +14,9 @@ from torch.jit import ScriptModule
 from walkback.errors import BlocksError
 from walkback.registry import did_you_mean
 
-Blocks = str | nn.Module | Sequence[str] | Sequence[nn.Module] | None
+Blocks = str | nn.Module | Sequence[str | nn.Module] | None
+"""Modules by dotted name, by glob (`layers.*`) or by themselves; `!head.*` leaves some out, `layer#2` means a second
+call."""
 
 FEW = 40
 """Up to this many names are listed in an error message."""
@@ -34,56 +37,107 @@ def _all_names(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
             yield ".".join(part for part in name.split(".") if part != "_orig_mod"), module
 
 
-def given_modules(model: nn.Module, blocks: Blocks) -> dict[nn.Module, str]:
-    """The modules that a `blocks=` argument names, with their dotted names."""
-    names = {module: name for name, module in plain_modules(model).items()}
-    chosen: dict[nn.Module, str] = {}
-    for item in _items(blocks):
-        if isinstance(item, str):
-            found = _named(item, model, names)
-        elif isinstance(item, nn.Module):
-            found = _as_given(item, model, names)
-        else:
-            raise BlocksError(
-                f"blocks= holds {type(item).__name__} {item!r}; expected dotted names, globs such as 'layers.*', or "
-                "modules."
-            )
-        chosen |= found
-    if not chosen:
-        raise BlocksError("blocks= is empty; name at least one block, or leave it out to have them found.")
-    return chosen
+@dataclass(frozen=True)
+class Selection:
+    """What a `blocks=` argument names: modules, which of their calls, and what is left out."""
+
+    chosen: Mapping[nn.Module, frozenset[int] | None]
+    """Each module with the calls that are meant, counted from 1; None for all of them."""
+    left_out: frozenset[nn.Module] = frozenset()
+    """Modules after a `!`, and everything inside them."""
+
+    @classmethod
+    def of(cls, model: nn.Module, blocks: Blocks, argument: str = "blocks") -> Selection:
+        """Read names, globs, `!` exclusions, `#2` for a second call, and modules."""
+        names = {module: name for name, module in plain_modules(model).items()}
+        chosen: dict[nn.Module, frozenset[int] | None] = {}
+        left_out: set[nn.Module] = set()
+        items = _items(blocks, argument)
+        for item in items:
+            if isinstance(item, str) and item.startswith("!"):
+                found, _ = _named(item[1:].strip(), model, names, argument)
+                left_out |= {inner for module in found for inner in module.modules()}
+            else:
+                for module, calls in _meant(item, model, names, argument).items():
+                    before = chosen.get(module, frozenset())
+                    chosen[module] = None if calls is None or before is None else before | calls
+        if not items or not (chosen or left_out):
+            raise BlocksError(f"{argument}= is empty; name at least one module, or leave it out to have them found.")
+        kept = {module: calls for module, calls in chosen.items() if module not in left_out}
+        if chosen and not kept:
+            raise BlocksError(f"{argument}={_shown(items)} leaves out everything that it names.")
+        return cls(kept, frozenset(left_out))
+
+    def takes(self, module: nn.Module, nth: int) -> bool:
+        """Whether the n-th call of a module, counted from 0, is meant."""
+        if module not in self.chosen:
+            return False
+        calls = self.chosen[module]
+        return calls is None or nth + 1 in calls
 
 
-def _items(blocks: Blocks) -> list[object]:
+def _shown(items: Sequence[object]) -> str:
+    return repr(", ".join(item if isinstance(item, str) else type(item).__name__ for item in items))
+
+
+def _meant(
+    item: object, model: nn.Module, names: Mapping[nn.Module, str], argument: str
+) -> dict[nn.Module, frozenset[int] | None]:
+    if isinstance(item, str):
+        found, call = _named(item, model, names, argument)
+        return dict.fromkeys(found, None if call is None else frozenset({call}))
+    if isinstance(item, nn.Module):
+        return dict.fromkeys(_as_given(item, model, names, argument))
+    raise BlocksError(
+        f"{argument}= holds {type(item).__name__} {item!r}; expected dotted names, globs such as 'layers.*', or "
+        "modules."
+    )
+
+
+def _items(blocks: Blocks, argument: str) -> list[object]:
     if isinstance(blocks, str):
         return [part.strip() for part in blocks.split(",") if part.strip()]
-    if isinstance(blocks, nn.Module) and not isinstance(blocks, nn.ModuleList | nn.Sequential):
+    if isinstance(blocks, nn.Module) and not isinstance(blocks, nn.ModuleList | nn.Sequential | nn.ModuleDict):
         return [blocks]
+    if isinstance(blocks, nn.ModuleDict):
+        return list(blocks.values())
     if not isinstance(blocks, Iterable):
         raise BlocksError(
-            f"blocks={blocks!r} is {type(blocks).__name__}; expected names, a glob such as 'layers.*', or modules."
+            f"{argument}={blocks!r} is {type(blocks).__name__}; expected names, a glob such as 'layers.*', or modules."
         )
-    return list(blocks)
+    parts: list[object] = []
+    for item in blocks:
+        parts += _items(item, argument) if isinstance(item, str | list | tuple) else [item]
+    return parts
 
 
-def _named(pattern: str, model: nn.Module, names: Mapping[nn.Module, str]) -> dict[nn.Module, str]:
-    found = {module: names[module] for name, module in _all_names(model) if glob_matches(pattern, name)}
+def _named(
+    pattern: str, model: nn.Module, names: Mapping[nn.Module, str], argument: str
+) -> tuple[list[nn.Module], int | None]:
+    """The modules that a glob names, and the number of the call that it means, if it says one."""
+    glob, _, call = pattern.partition("#")
+    if "#" in pattern and not (call.isdecimal() and int(call) > 0):
+        raise BlocksError(
+            f"{argument}={pattern!r} names the call {call!r}; expected a number from 1 on after '#', as in 'layer#2' "
+            "for the second call of a layer."
+        )
+    found = [module for name, module in _all_names(model) if glob_matches(glob, name)]
     if not found:
         raise BlocksError(
-            f"blocks={pattern!r} matches no module of {type(model).__name__}. "
-            f"{_suggestion(pattern, names.values())}".rstrip()
+            f"{argument}={pattern!r} matches no module of {type(model).__name__}. "
+            f"{_suggestion(glob, names.values())}".rstrip()
         )
-    return found
+    return list(dict.fromkeys(found)), int(call) if call else None
 
 
-def _as_given(item: nn.Module, model: nn.Module, names: Mapping[nn.Module, str]) -> dict[nn.Module, str]:
+def _as_given(item: nn.Module, model: nn.Module, names: Mapping[nn.Module, str], argument: str) -> list[nn.Module]:
     module = getattr(item, "_orig_mod", item)
     if module not in names:
         raise BlocksError(
-            f"blocks= holds a {type(module).__name__} that is no part of {type(model).__name__}; expected modules of "
-            "the model itself."
+            f"{argument}= holds a {type(module).__name__} that is no part of {type(model).__name__}; expected modules "
+            "of the model itself."
         )
-    return {module: names[module]}
+    return [module]
 
 
 def _suggestion(pattern: str, names: Iterable[str]) -> str:

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.block_names import plain_modules
+from walkback.protocol.flow import Flow, Place, Reach, Value
+from walkback.protocol.tensors import floating_tensors as floating_tensors
+from walkback.protocol.tensors import tensors_in, version_of
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A tensor as it was when a module read or wrote it; later in-place changes do not reach this."""
+    """A tensor as it was when a module read or wrote it; later changes in place do not reach this."""
 
-    tensor: Tensor
+    value: Value
     position: int
     """Which of the floating tensors that the module took or returned."""
-    node: Any
-    """Its node in the autograd graph, None where no parameter had a part in it."""
-    output: int
-    """Which of the node's outputs it is."""
-    version: int
-
-    @cached_property
-    def ancestry(self) -> set[Any]:
-        """Every node that it was computed from."""
-        return ancestors(self.node)
 
     def same_as(self, other: Wire) -> bool:
-        """Whether both are one tensor with one content."""
-        return self.version == other.version and same_memory(self.tensor, other.tensor)
+        """Whether both are the same numbers in the same memory."""
+        return self.value.same_as == other.value.same_as
 
 
 @dataclass(frozen=True)
@@ -50,8 +43,13 @@ class Call:
     """How often the same module was called before."""
     entered: int
     left: int
+    taken: tuple[Wire, ...]
+    """Every floating tensor that it was given."""
+    returned: tuple[Wire, ...]
     read: Wire
+    """The stream among what it was given."""
     written: Wire
+    """The stream among what it returned."""
 
     @property
     def family(self) -> tuple[str, str, int]:
@@ -59,40 +57,117 @@ class Call:
         kind = type(self.module)
         return kind.__module__, kind.__qualname__, self.name.count(".")
 
-    @property
+    @cached_property
     def has_weights(self) -> bool:
         """Whether it holds parameters at all."""
-        return any(True for _ in self.module.parameters())
+        return any(True for _ in self.module.parameters()) or self.is_quantised
 
-    @property
+    @cached_property
     def has_matrix(self) -> bool:
         """Whether it holds more than scales and shifts: normalisation alone is no block."""
-        return any(parameter.ndim > 1 for parameter in self.module.parameters())
+        return any(parameter.ndim > 1 for parameter in self.module.parameters()) or self.is_quantised
+
+    @cached_property
+    def is_quantised(self) -> bool:
+        """Whether its weights are packed integers, which are no parameters."""
+        return any(is_quantised(module) for module in self.module.modules())
+
+    def inside(self, other: Call) -> bool:
+        """Whether it happened during another call."""
+        return other.entered < self.entered and self.left < other.left
+
+
+def is_quantised(module: nn.Module) -> bool:
+    """Whether a module keeps its weights as integers, packed away from its parameters."""
+    return "quantized" in type(module).__module__ and hasattr(module, "_packed_params")
 
 
 @dataclass(frozen=True)
 class Watched:
     """What one forward pass showed."""
 
-    calls: list[Call]
+    calls: Sequence[Call]
     """Every module call with a floating tensor, in the order of entry."""
-    logits: Wire
+    logits: Tensor
+    output: Value
+    """The logits among the values."""
+    reach: Reach
     samples: int
     changes_input: bool
     left_at: Mapping[nn.Module, int]
     """When each module, whatever it takes, was left for the last time."""
+    visits: Mapping[nn.Module, int]
+    """How often each module was called."""
+    names: Mapping[nn.Module, str]
+    root: nn.Module
+    given: tuple[Wire, ...]
+    """What the model itself was called with."""
+    parameters: Mapping[int, Tensor]
+    """The parameters among the values, by number."""
+
+    @cached_property
+    def _leading(self) -> list[int]:
+        """Of each value, which calls it was computed from, as bits by their place among the calls."""
+        written: dict[int, int] = {}
+        for place, call in enumerate(self.calls):
+            written[call.written.value.number] = written.get(call.written.value.number, 0) | 1 << place
+        bits: list[int] = []
+        for value in self.reach.values:
+            mine = written.get(value.number, 0)
+            for source in value.inputs:
+                mine |= bits[source]
+            bits.append(mine)
+        return bits
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {id(call): place for place, call in enumerate(self.calls)}
+
+    def leads_to(self, earlier: Call, later: Call) -> bool:
+        """Whether what the later call read was computed from what the earlier one wrote."""
+        made_from = self._leading[later.read.value.number]
+        return earlier.left < later.entered and bool(made_from >> self._places[id(earlier)] & 1)
+
+    def made_from(self, call: Call) -> set[int]:
+        """The numbers of the values that were computed from what a call wrote, that itself among them."""
+        place = self._places[id(call)]
+        return {number for number, bits in enumerate(self._leading) if bits >> place & 1}
+
+    def leads_on(self, call: Call) -> bool:
+        """Whether the logits depend on what a call wrote."""
+        return self.reach.leads_on(call.written.value)
+
+    def label(self, call: Call) -> str:
+        """The call's module by name, and which call it was where there were several: `layer#2`."""
+        return f"{call.name}#{call.nth + 1}" if self.visits[call.module] > 1 else call.name
 
 
 @torch.enable_grad()
 def watch_forward(model: nn.Module, batch: Batch) -> Watched:
-    """One forward pass with every module call noted."""
-    calls: list[Call] = []
-    left_at: dict[nn.Module, int] = {}
-    given = Batch(mapped(batch.inputs, torch.clone), batch.targets)
-    with _graph_from_parameters(model), _watching(model, calls, left_at):
+    """One forward pass with every module call and every function noted."""
+    given = batch.with_inputs(mapped(batch.inputs, torch.clone))
+    flow = Flow(model.parameters())
+    flow.feed(given.tensors())
+    watch = _Watch(model, flow)
+    with _graph_from_parameters(model), watch.attached():
         logits = given.call(model, copy=False)
+        output = flow.value_of(logits)
     changed = not all(map(torch.equal, given.tensors(), batch.tensors()))
-    return Watched(sorted(calls, key=lambda call: call.entered), _wire(logits, 0), batch.size, changed, left_at)
+    reach = Reach(flow, output)
+    return Watched(
+        calls=sorted((note.call(reach) for note in watch.notes), key=lambda call: call.entered),
+        logits=logits,
+        output=output,
+        reach=reach,
+        samples=batch.size,
+        changes_input=changed,
+        left_at=watch.left_at,
+        visits=watch.visits,
+        names={module: name for name, module in watch.modules.items()},
+        root=model,
+        given=watch.given,
+        parameters=flow.parameters,
+    )
 
 
 @contextmanager
@@ -108,81 +183,103 @@ def _graph_from_parameters(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(requires_grad)
 
 
-@contextmanager
-def _watching(model: nn.Module, calls: list[Call], left_at: dict[nn.Module, int]) -> Iterator[None]:
-    entered: dict[nn.Module, list[tuple[int, int, list[Wire]]]] = {}
-    clock, visits = count(), Counter[nn.Module]()
+@dataclass(frozen=True)
+class _Note:
+    """A call as it went by, before it is known what of it is the stream."""
 
-    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        wires = [_wire(tensor, i) for i, tensor in enumerate(floating_tensors((args, kwargs)))]
-        entered.setdefault(module, []).append((next(clock), visits[module], wires))
-        visits[module] += 1
+    name: str
+    module: nn.Module
+    nth: int
+    entered: int
+    left: int
+    taken: tuple[Wire, ...]
+    returned: tuple[Wire, ...]
 
-    def leave(name: str, module: nn.Module, output: Any) -> None:
-        order, nth, read = entered[module].pop()
-        written = [_wire(tensor, i) for i, tensor in enumerate(floating_tensors(output))]
-        left = left_at[module] = next(clock)
-        if read and written:
-            calls.append(Call(name, module, nth, order, left, *_stream(read, written)))
-
-    handles = []
-    try:
-        for name, module in plain_modules(model).items():
-            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            handles.append(module.register_forward_hook(lambda m, _args, out, name=name: leave(name, m, out)))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    def call(self, reach: Reach) -> Call:
+        """Say what is the stream: masks and caches may come before it, and not all that is returned is used."""
+        taken = [wire for wire in self.taken if wire.value.weighted] or list(self.taken)
+        returned = [wire for wire in self.returned if reach.leads_on(wire.value)] or list(self.returned)
+        for read in taken:
+            for written in returned:
+                if read.value.shape == written.value.shape:
+                    return Call(**vars(self), read=read, written=written)
+        return Call(**vars(self), read=taken[0], written=returned[0])
 
 
-def _stream(read: list[Wire], written: list[Wire]) -> tuple[Wire, Wire]:
-    """What of a module's inputs and outputs is the stream: masks and caches may come before it."""
-    computed = [wire for wire in read if wire.node is not None]
-    for wire in computed:
-        for out in written:
-            if wire.tensor.shape == out.tensor.shape and out.node is not None:
-                return wire, out
-    return (computed or read)[0], written[0]
+class _Watch(TorchFunctionMode):
+    """Notes every call of a module and every torch function, while it is attached."""
+
+    def __init__(self, model: nn.Module, flow: Flow) -> None:
+        super().__init__()
+        self.model, self.flow = model, flow
+        self.modules = plain_modules(model)
+        self.given: tuple[Wire, ...] = ()
+        self.notes: list[_Note] = []
+        self.left_at: dict[nn.Module, int] = {}
+        self.visits: Counter[nn.Module] = Counter()
+        self._open: dict[nn.Module, list[tuple[int, int, tuple[Wire, ...]]]] = {}
+        self._place: Place | None = None
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Watch for as long as the context lasts."""
+        handles = [self.model.register_forward_pre_hook(self._begin, with_kwargs=True)]
+        try:
+            for name, module in self.modules.items():
+                handles.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
+                handles.append(module.register_forward_hook(self._leaver(name)))
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = tensors_in((args, kwargs))
+        versions = [version_of(tensor) for tensor in given]
+        result = func(*args, **kwargs)
+        if self._place is not None and counts_as_step(func, result):
+            self._place = self._place._replace(step=self._place.step + 1)
+        self.flow.note(func, (args, kwargs), given, versions, result, self._place)
+        return result
+
+    def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        with torch._C.DisableTorchFunction():
+            self.given = self._wires((args, kwargs))
+            self._place = Place(module, 0, "input", 0)
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        with torch._C.DisableTorchFunction():
+            wires = self._wires((args, kwargs))
+            nth = self.visits[module]
+            self._open.setdefault(module, []).append((next(self.flow.clock), nth, wires))
+            self.visits[module] += 1
+            self._place = Place(module, nth, "input", 0)
+
+    def _leaver(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def leave(module: nn.Module, _args: Any, output: Any) -> None:
+            with torch._C.DisableTorchFunction():
+                entered, nth, taken = self._open[module].pop()
+                returned = self._wires(output, [wire.value.number for wire in taken])
+                left = self.left_at[module] = next(self.flow.clock)
+                if taken and returned:
+                    self.notes.append(_Note(name, module, nth, entered, left, taken, returned))
+                self._place = Place(module, nth, "output", 0)
+
+        return leave
+
+    def _wires(self, handed: Any, made_from: Sequence[int] = ()) -> tuple[Wire, ...]:
+        tensors = floating_tensors(handed)
+        return tuple(Wire(self.flow.value_of(tensor, made_from), at) for at, tensor in enumerate(tensors))
 
 
-def _wire(tensor: Tensor, position: int) -> Wire:
-    version = 0 if tensor.is_inference() else tensor._version
-    return Wire(tensor, position, tensor.grad_fn, tensor.output_nr, version)
-
-
-def floating_tensors(value: Any) -> list[Tensor]:
-    """The floating tensors in what a module takes or returns, however nested, in order."""
-    if isinstance(value, Tensor):
-        return [value] if value.is_floating_point() else []
-    if isinstance(value, tuple | list):
-        return [tensor for item in value for tensor in floating_tensors(item)]
-    if isinstance(value, Mapping):
-        return floating_tensors(list(value.values()))
-    if is_dataclass(value) and not isinstance(value, type):
-        return floating_tensors([getattr(value, field.name) for field in fields(value)])
-    return []
-
-
-def same_memory(left: Tensor, right: Tensor) -> bool:
-    """Whether two tensors are the same numbers in the same memory."""
-    return left is right or (
-        left.shape == right.shape and left.stride() == right.stride() and left.data_ptr() == right.data_ptr()
-    )
-
-
-def ancestors(node: Any, without: Any = None) -> set[Any]:
-    """Every node of the autograd graph that this one is computed from, itself included, past no `without`."""
-    seen: set[Any] = set()
-    frontier = [node]
-    while frontier:
-        at = frontier.pop()
-        if at is not None and at is not without and at not in seen:
-            seen.add(at)
-            frontier.extend(parent for parent, _ in at.next_functions)
-    return seen
-
-
-def leads_to(earlier: Call, later: Call) -> bool:
-    """Whether what the later call read was computed from what the earlier one wrote."""
-    return earlier.written.node is not None and earlier.written.node in later.read.ancestry
+def counts_as_step(function: Any, result: Any) -> bool:
+    """Whether a function makes or changes a floating tensor; those are counted to find one again in another pass."""
+    if isinstance(result, Tensor):
+        return result.is_floating_point()
+    if result is None:
+        return getattr(function, "__name__", "") == "__setitem__"
+    return isinstance(result, tuple | list) and bool(floating_tensors(result))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
@@ -11,17 +13,18 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from walkback.errors import InputError
 from walkback.protocol.batches import Batch
 from walkback.protocol.calls import Watched
+from walkback.protocol.flow import Value
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
-from walkback.protocol.sites import Blocks, Chain, find_and_watch, samples_first, wire_of
+from walkback.protocol.sites import Blocks, Chain, Parts, find_and_watch, samples_first
 
 REMEDY = "Give it running statistics, or measure one sample at a time."
 
 
-def chain_of_independent(model: nn.Module, batch: Batch, blocks: Blocks = None) -> Chain:
+def chain_of_independent(model: nn.Module, batch: Batch, blocks: Blocks | Parts = None) -> Chain:
     """The chain of blocks, found in one watched pass over a few samples that do not influence each other."""
     _check_modules(model)
-    chain, watched = find_and_watch(model, batch, blocks)
-    leak = _leak_between_samples(model, chain, batch, watched) if batch.size > 1 else 0.0
+    chain, watched, first = find_and_watch(model, batch, blocks)
+    leak = _leak_between_samples(model, chain, batch, watched, first) if batch.size > 1 else 0.0
     if leak > 0:
         raise InputError(
             f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), "
@@ -40,14 +43,14 @@ def _check_modules(model: nn.Module) -> None:
             )
 
 
-def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch, watched: Watched) -> float:
+def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch, watched: Watched, first: Value) -> float:
     """The largest gradient that the last sample's logits send to another sample's h_0.
 
     The last, because under a causal mask over the wrong axis the first depends on itself alone.
     """
-    if watched.logits.tensor.shape[:1] != (batch.size,):
+    if watched.logits.shape[:1] != (batch.size,):
         return 0.0  # the measuring pass says what is wrong, in its own words
-    grad = _grad_in_watched(chain, watched)
+    grad = _grad_in_watched(watched, first)
     if grad is None:
         grad = despite_changes_in_place(lambda: _grad_in_own_pass(model, chain, batch))
     if grad is None:
@@ -56,9 +59,9 @@ def _leak_between_samples(model: nn.Module, chain: Chain, batch: Batch, watched:
     return float(torch.nan_to_num(others.float()).abs().max())
 
 
-def _grad_in_watched(chain: Chain, watched: Watched) -> Tensor | None:
+def _grad_in_watched(watched: Watched, stream: Value) -> Tensor | None:
     """∂(the last sample's logits)/∂h_0 by the graph of the watched pass; None where that graph cannot give it."""
-    stream, logits = wire_of(chain.taps[0], watched.calls), watched.logits.tensor
+    logits = watched.logits
     if stream.node is None or not logits.requires_grad or _has_functions_of_its_own(watched):
         return None
     edge = torch.autograd.graph.GradientEdge(stream.node, stream.output)
@@ -72,7 +75,19 @@ def _grad_in_watched(chain: Chain, watched: Watched) -> Tensor | None:
 
 def _has_functions_of_its_own(watched: Watched) -> bool:
     """Whether there are autograd functions written in Python: they would compute parameter gradients too here."""
-    return any(isinstance(node, BackwardCFunction) for node in watched.logits.ancestry)
+    return any(isinstance(node, BackwardCFunction) for node in _graph(watched.logits.grad_fn))
+
+
+def _graph(node: Any) -> set[Any]:
+    """Every node of the autograd graph that this one is computed from, itself included."""
+    seen: set[Any] = set()
+    frontier = [node]
+    while frontier:
+        at = frontier.pop()
+        if at is not None and at not in seen:
+            seen.add(at)
+            frontier.extend(parent for parent, _ in at.next_functions)
+    return seen
 
 
 def _grad_in_own_pass(model: nn.Module, chain: Chain, batch: Batch) -> Tensor | None:

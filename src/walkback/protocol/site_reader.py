@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from walkback.errors import BlocksError
-from walkback.protocol.calls import floating_tensors
+from walkback.protocol.function_taps import FunctionTaps, needs_functions
 from walkback.protocol.sites import Chain, Tap
+from walkback.protocol.tensors import floating_tensors
 
 
 class _Begin(torch.autograd.Function):
@@ -48,38 +49,56 @@ class SiteReader:
         """What a backward pass has to reach: it lies before h_0, and nothing else does."""
         self._passing: list[tuple[Tensor, int]] = []
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
+        self._functions = FunctionTaps(chain.taps, self._made) if needs_functions(chain.taps) else None
 
     @contextmanager
     def attached(self) -> Iterator[None]:
         """Attach the hooks for as long as the context lasts; nobody else's are touched."""
         handles = []
-        try:
-            for module in dict.fromkeys(tap.module for tap in self.chain.taps):
-                handles.append(module.register_forward_pre_hook(self._entering, with_kwargs=True))
-                handles.append(module.register_forward_hook(self._leaving))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        with self._functions or nullcontext():
+            try:
+                for module in dict.fromkeys(tap.module for tap in self.chain.taps):
+                    handles.append(module.register_forward_pre_hook(self._entering, with_kwargs=True))
+                    handles.append(module.register_forward_hook(self._leaving))
+                yield
+            finally:
+                for handle in handles:
+                    handle.remove()
 
     def _tap_at(self, module: nn.Module, end: str) -> Tap | None:
         """The next site, if this visit of the module is where it is read."""
         nth = self._visits[module, end]
         self._visits[module, end] += 1
+        tap = self._next
+        here = tap is not None and not tap.step and (tap.module, tap.end, tap.nth) == (module, end, nth)
+        return tap if here else None
+
+    def _passed(self, module: nn.Module, end: str) -> None:
+        if self._functions is not None:
+            self._functions.passed(module, end, self._visits[module, end] - 1)
+
+    @property
+    def _next(self) -> Tap | None:
+        """The next site; None where all are taken: recomputation under activation checkpointing visits again."""
         taken = len(self.values)
-        # Recomputation under activation checkpointing visits again, when every site is taken.
-        tap = self.chain.taps[taken] if taken < len(self.chain.taps) else None
-        return tap if tap is not None and (tap.module, tap.end, tap.nth) == (module, end, nth) else None
+        return self.chain.taps[taken] if taken < len(self.chain.taps) else None
+
+    def _made(self, tap: Tap, stream: Tensor) -> None:
+        """A function has made what may be the next site."""
+        if tap is self._next:
+            self._read(stream)
 
     def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tap = self._tap_at(module, "input")
         if tap is not None:
             self._read(_stream_at((args, kwargs), tap))
+        self._passed(module, "input")
 
     def _leaving(self, module: nn.Module, args: Any, output: Any) -> None:
         tap = self._tap_at(module, "output")
         if tap is not None:
             self._read(_stream_at(output, tap))
+        self._passed(module, "output")
 
     def _read(self, stream: Tensor) -> None:
         """Take a site; the graph begins at the first, which is h_0 unless `sites=` left it out."""

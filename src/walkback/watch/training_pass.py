@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from walkback.errors import BatchError, InputError
 from walkback.protocol import numerics
-from walkback.protocol.batches import logits_of
 from walkback.protocol.calls import floating_tensors
+from walkback.protocol.outputs import logits_of
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain, Tap

@@ -1,0 +1,140 @@
+"""Where the sites of a chain of blocks lie: what each stage hands on.
+
+A site is the last tensor before the next block through which everything passes that the block wrote: after its
+activation, its skip and the pooling behind it. After the last block nothing says where its stage ends but what
+follows. Skips around the block belong to it; so do activations and pooling that leaves more than one place, unless
+several blocks stand without them; so does a norm that stands between blocks too, or between a single layer and its
+activation. What collapses tokens or space, and what holds weights, comes after the last site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
+
+from walkback.protocol.calls import Call, Watched
+from walkback.protocol.chains import Run
+from walkback.protocol.flow import Value
+from walkback.protocol.stretches import Stage, Stretch
+
+
+@dataclass
+class Boundaries:
+    """The sites of one run of blocks in one watched pass."""
+
+    watched: Watched
+    run: Run
+    head_at: float = inf
+    """When the head is entered, where it was named."""
+    between: set[str] = field(default_factory=set)
+    """What stands between blocks: functions by their names, modules by their types."""
+
+    def sites(self) -> list[Value]:
+        """h_0 … h_L."""
+        sites = [self._first()]
+        for block, following in pairwise(self.run):
+            site = self._inner(block, following)
+            self.between |= self._stretch(block, block.written.value, site, sites[-1]).kinds
+            sites.append(site)
+        return [*sites, self._last(sites[-1])]
+
+    def crossing(self, sites: Sequence[Value]) -> tuple[Call, Call] | None:
+        """Two neighbouring blocks where a skip from further up joins or leaves the stream: it is not one tensor there.
+
+        One joins where what a block wrote meets something that does not come from the site in front of it; one leaves
+        where the next block reads something else than the site, and the site is used past the next one too.
+        """
+        for number, (block, following) in enumerate(pairwise(self.run), start=1):
+            site = sites[number]
+            joined = self._stretch(block, block.written.value, site, sites[number - 1]).foreign
+            handed = following.read.value.same_as == site.same_as
+            past = all(value is not sites[number + 1] for value in self.watched.reach.passages(site))
+            if joined or (past and not handed):
+                return block, following
+        return None
+
+    def _first(self) -> Value:
+        """What the first block reads; where a skip goes around that, what the skip and it are both made from."""
+        reach, read = self.watched.reach, self.run[0].read.value
+        upstream = [reach.values[number] for number in reach.ancestors(read)]
+        stream = {v.number for v in upstream if v.floating and v.fed and (v.weighted or v.shape == read.shape)}
+        joined = self._joined(stream)
+        for number in sorted(stream & joined, reverse=True):
+            above = reach.ancestors(reach.values[number])
+            past = (use for source in above & (stream - {number}) for use in reach.uses(source))
+            if all(use in above for use in past if use in joined):
+                return reach.values[number]
+        return read
+
+    def _joined(self, stream: set[int]) -> set[int]:
+        """Everything behind the first tensor after the first block that part of the stream before it joins again."""
+        reach, block = self.watched.reach, self.run[0]
+        until = self.run[1].entered if len(self.run) > 1 else self.head_at
+        for value in reach.passages(block.written.value, until)[1:]:
+            path = self._path(block.written.value, value)
+            if any(not stream.isdisjoint(step.inputs) for step in path):
+                return reach.ancestors(value)
+        return set()
+
+    def _inner(self, block: Call, following: Call) -> Value:
+        """The last tensor before the next block through which everything passes that this one wrote."""
+        passages = self.watched.reach.passages(block.written.value, following.entered)
+        return self._latest(passages) if passages else block.written.value
+
+    def _latest(self, passages: Sequence[Value]) -> Value:
+        """The last that has a row per sample, as it was first made: what changes no number makes no site."""
+        usable = [value for value in passages if self._has_samples(value)] or list(passages)
+        return next(value for value in usable if value.same_as == usable[-1].same_as)
+
+    def _has_samples(self, value: Value) -> bool:
+        """Whether it is (B, …), or (T, B, d) in a network that puts the sequence first."""
+        leading = value.shape[: 2 if len(value.shape) == 3 else 1]
+        return value.floating and len(value.shape) > 1 and self.watched.samples in leading
+
+    def _last(self, before: Value) -> Value:
+        """The end of the last block's stage."""
+        block = self.run[-1]
+        passages = self.watched.reach.passages(block.written.value, self.head_at)
+        if not passages:
+            return block.written.value
+        stretches = [self._stretch(block, start, end, before) for start, end in pairwise(passages)]
+        single = not any(call.inside(block) for call in self.watched.calls)
+        stage = Stage(single, len(self.run) > 1, frozenset(self.between))
+        return self._latest(passages[: 1 + stage.extent(stretches)])
+
+    def _stretch(self, block: Call, start: Value, end: Value, before: Value) -> Stretch:
+        """What happens from one value behind a block to another."""
+        reach, path = self.watched.reach, self._path(start, end)
+        on_path = {start.number, *(value.number for value in path)}
+        sides = {number for value in path for number in value.inputs} - on_path
+        parts = [reach.values[number] for number in sides]
+        skips = [value for value in parts if before.number in reach.ancestors(value)]
+        others = [value for value in parts if value not in skips and value.weighted]
+        return Stretch(
+            start=start,
+            end=end,
+            functions=frozenset(value.made_by for value in path),
+            kinds=frozenset(self._kind(block, value) for value in path),
+            weights=tuple(value for value in others if not value.fed),
+            skip=bool(skips),
+            foreign=any(value.fed for value in others),
+            in_norm=any(c.has_weights and not c.has_matrix for value in path for c in self._around(block, value)),
+        )
+
+    def _path(self, start: Value, end: Value) -> list[Value]:
+        """What is computed on the way from one value to another, which is the last of it."""
+        reached, path = {start.number}, []
+        for value in self.watched.reach.values[start.number + 1 : end.number + 1]:
+            if self.watched.reach.leads_on(value) and not reached.isdisjoint(value.inputs):
+                reached.add(value.number)
+                path.append(value)
+        return path
+
+    def _kind(self, block: Call, value: Value) -> str:
+        """The type of the outermost module behind the block in which a value is made, or else its function."""
+        return next((type(call.module).__name__ for call in self._around(block, value)), value.made_by)
+
+    def _around(self, block: Call, value: Value) -> list[Call]:
+        return [call for call in self.watched.calls if block.left < call.entered < value.time < call.left]

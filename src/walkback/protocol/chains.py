@@ -1,0 +1,166 @@
+"""Which modules of a network are its blocks: chains that hand a tensor on from each to the next.
+
+Modules of one type and one depth in the tree that hand a tensor on are a chain of blocks; the longest is taken, and
+consecutive ones, such as a ResNet's stages, are joined. Where all that one layer writes is read by the next, with no
+skip and no branch, a network is *plain*: unless modules of its own kind stand around its layers, every layer is a
+block but the last, which is the head. Recurrent modules, where a plain network has any, are its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+from torch import nn
+
+from walkback.protocol.calls import Call, Watched
+
+Run = list[Call]
+
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+
+
+def found_runs(watched: Watched, candidates: Iterable[Call]) -> list[Run]:
+    """The chains that the structure shows as well as each other: none, one, or several to choose between."""
+    calls = [call for call in candidates if call.has_matrix and watched.leads_on(call)]
+    layers = innermost(calls)
+    search = _Search(watched, calls)
+    if not is_plain(watched, layers):
+        runs = search.best(_without_spine(watched, calls, layers))
+        return [run for run in runs if len(run) > 1]
+    single = set(map(id, layers))
+    around = [c for c in calls if id(c) not in single and not isinstance(c.module, CONTAINERS)]
+    runs = [run for run in search.best(around) if len(run) > 1]
+    hidden = [call for call in layers if isinstance(call.module, nn.RNNBase)] or layers[:-1]
+    return runs or ([hidden] if hidden else [])
+
+
+def innermost(calls: Sequence[Call]) -> Run:
+    """The calls, in the order of entry, that hold no other of them: single layers."""
+    following: list[Call | None] = [*calls[1:], None]
+    return [call for call, after in zip(calls, following, strict=False) if after is None or not after.inside(call)]
+
+
+def is_plain(watched: Watched, layers: Sequence[Call]) -> bool:
+    """Whether all that one layer writes passes through what the next one reads: no skips, no branches."""
+    for before, after in pairwise(layers):
+        passages = watched.reach.passages(before.written.value, after.entered)
+        if after.read.value.number not in {value.number for value in passages}:
+            return False
+    return True
+
+
+def hands_on(run: Run) -> bool:
+    """Whether each block's output is the next one's input as it is."""
+    return all(a.written.same_as(b.read) for a, b in pairwise(run))
+
+
+def linked_runs(watched: Watched, calls: Sequence[Call]) -> list[Run]:
+    """Split calls in their order into runs, each call computed from the one before it; runs may interleave."""
+    return _runs(calls, watched.leads_to)
+
+
+def _without_spine(watched: Watched, calls: Sequence[Call], layers: Sequence[Call]) -> Run:
+    """Leave out single layers that all of the stream passes through, where others of their kind have a skip around."""
+    first = layers[0]
+    spine = {value.number for value in watched.reach.passages(first.written.value)}
+    on_spine = {id(layer) for layer in layers if layer.written.value.number in spine}
+    branches = {c.family for c in layers if id(c) not in on_spine and watched.leads_to(first, c)}
+    return [call for call in calls if id(call) not in on_spine or call.family not in branches]
+
+
+def _runs(family: Sequence[Call], linked: Callable[[Call, Call], bool]) -> list[Run]:
+    runs: list[Run] = []
+    for call in family:
+        run = next((run for run in reversed(runs) if linked(run[-1], call)), None)
+        if run is None:
+            runs.append([call])
+        else:
+            run.append(call)
+    return runs
+
+
+class _Search:
+    """The longest chains among some calls: handed on directly, or, where there are none, through other operations."""
+
+    def __init__(self, watched: Watched, calls: Sequence[Call]) -> None:
+        self.watched, self.calls = watched, calls
+
+    def best(self, calls: Sequence[Call]) -> list[Run]:
+        """Of the longest, not those inside others, nor the later of two that take turns on one stream."""
+        return self._outermost(self._longest(calls))
+
+    def _longest(self, calls: Sequence[Call]) -> list[Run]:
+        families: dict[object, Run] = {}
+        for call in calls:
+            families.setdefault(call.family, []).append(call)
+        direct = [found for family in families.values() for found in self._direct(family)]
+        direct += [(len(run), run) for run in self._siblings(calls)]
+        longest = max((length for length, _ in direct), default=0)
+        if longest > 1:
+            return _distinct(run for length, run in direct if length == longest)
+        through = self._trimmed([run for family in families.values() for run in linked_runs(self.watched, family)])
+        outer = [run for run in through if not any(_inside(run, other) for other in through if len(other) > 1)]
+        return [run for run in outer if len(run) == max(map(len, outer))]
+
+    def _direct(self, family: Run) -> list[tuple[int, Run]]:
+        """Chains of one family in which some blocks hand on directly, and the longest stretch that does."""
+        found = []
+        for group in self._joined(_runs(family, lambda a, b: a.written.same_as(b.read))):
+            stretches = self._trimmed([run for run in group if len(run) > 1])
+            whole = self._trimmed([[call for run in group for call in run]])
+            found += [(max(map(len, stretches)), run) for run in whole if stretches]
+        return found
+
+    def _siblings(self, calls: Sequence[Call]) -> list[Run]:
+        """Modules of any type that lie in one list and hand the stream on in its shape."""
+        lists: dict[str, Run] = {}
+        for call in calls:
+            if len(list(call.module.children())) and call.read.value.shape == call.written.value.shape:
+                lists.setdefault(call.name.rpartition(".")[0], []).append(call)
+        runs = [run for siblings in lists.values() for run in _runs(siblings, lambda a, b: a.written.same_as(b.read))]
+        mixed = [run for run in runs if len({call.family for call in run}) > 1]
+        return self._trimmed([run for run in mixed if all(c.name.rpartition(".")[2].isdecimal() for c in run)])
+
+    def _joined(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """Runs that follow one another on one stream, such as stages with something in between, side by side."""
+        if all(len(run) == 1 for run in runs):
+            return []
+        groups: list[list[Run]] = []
+        for run in runs:
+            if groups and self.watched.leads_to(groups[-1][-1][-1], run[0]):
+                groups[-1].append(run)
+            else:
+                groups.append([run])
+        return groups
+
+    def _trimmed(self, runs: Sequence[Run]) -> list[Run]:
+        """Leave out a last module that writes the logits."""
+        ends = [run[:-1] if self._writes_logits(run) else run for run in runs if len(run) > 1]
+        return [run for run in ends if run]
+
+    def _writes_logits(self, run: Run) -> bool:
+        last = run[-1]
+        if last.written.value.same_as == self.watched.output.same_as:
+            return True
+        later = (c for c in self.watched.calls if c.entered > last.left and c.has_weights)
+        return not hands_on(run) and not any(self.watched.leads_to(last, call) for call in later)
+
+    def _outermost(self, best: list[Run]) -> list[Run]:
+        outer = [run for run in best if not any(_inside(run, other) for other in best if other is not run)]
+        return [run for run in outer if not any(self._take_turns(other, run) for other in outer if other is not run)]
+
+    def _take_turns(self, first: Run, second: Run) -> bool:
+        """Whether the two alternate on one stream, as attention and feed-forward modules do; `first` begins."""
+        if len(first) < 2 or not first[0].left < second[0].entered < first[1].entered:
+            return False
+        return self.watched.leads_to(first[0], second[0]) and self.watched.leads_to(second[0], first[1])
+
+
+def _inside(run: Run, other: Run) -> bool:
+    return any(run[0].inside(call) for call in other)
+
+
+def _distinct(runs: Iterable[Run]) -> list[Run]:
+    """The same calls but once."""
+    return list({tuple(map(id, run)): run for run in runs}.values())

@@ -1,0 +1,106 @@
+"""One chain of blocks out of what was named or found, or a sentence that says what to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from walkback.errors import BlocksError
+from walkback.protocol.boundaries import Boundaries
+from walkback.protocol.calls import is_quantised
+from walkback.protocol.chains import Run
+from walkback.protocol.offers import Offers
+from walkback.protocol.parts import Division
+from walkback.protocol.unrolled import unrolled_in_time
+
+
+def chosen_run(division: Division) -> Run:
+    """The chain of blocks; one that is a matter of choice is refused, with arguments that work."""
+    runs, choice = division.runs(), _Choice(division)
+    if not runs:
+        raise choice.none()
+    if division.given:
+        if len(runs) > 1:
+            raise choice.unlinked(runs)
+        return runs[0]
+    if len(runs) > 1:
+        raise BlocksError(f"several chains of blocks are as long as each other. {choice.pass_one_of(runs)}")
+    choice.check(runs[0])
+    return runs[0]
+
+
+class _Choice:
+    """What can be wrong with a network's blocks, in words."""
+
+    def __init__(self, division: Division) -> None:
+        self.division, self.watched = division, division.watched
+        self.kind = type(division.model).__name__
+        self.offers = Offers(division.model, division.watched, self._boundaries)
+
+    def _boundaries(self, run: Run) -> object:
+        return Boundaries(self.watched, run, self.division.head_at).sites()
+
+    def pass_one_of(self, runs: Sequence[Run]) -> str:
+        """The arguments that work, as a sentence; the plain request for one where none does."""
+        listed = self.offers.of(runs)
+        return f"Pass one of: {listed}." if listed else "Pass blocks=, e.g. blocks='layers.*' or a list of modules."
+
+    def none(self) -> BlocksError:
+        """No modules hand a tensor on."""
+        quantised = next((name for module, name in self.watched.names.items() if is_quantised(module)), None)
+        if quantised is not None and not self.watched.calls:
+            return BlocksError(
+                f"{self.kind} is quantised: {quantised} and its like pass integers on, of which there is no norm and "
+                "no gradient. Diagnose the floating-point model that it was made from."
+            )
+        singles = self.offers.singles(self.division.candidates())
+        return BlocksError(
+            f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
+            f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
+        )
+
+    def unlinked(self, runs: Sequence[Run]) -> BlocksError:
+        """The named blocks are not one chain."""
+        first, second = self.watched.label(runs[0][-1]), self.watched.label(runs[1][0])
+        return BlocksError(
+            f"blocks= names modules that do not follow one another: what {second} reads was not computed from what "
+            f"{first} wrote. {self.pass_one_of(runs)}"
+        )
+
+    def check(self, run: Run) -> None:
+        """Refuse a found chain whose depth may be something else than layers one after the other."""
+        self._check_fused(run)
+        self._check_time(run)
+        self._check_crossing(run)
+
+    def _check_fused(self, run: Run) -> None:
+        for call in run:
+            layers = call.module.num_layers if isinstance(call.module, nn.RNNBase) else 1
+            if layers > 1:
+                kind = type(call.module).__name__
+                raise BlocksError(
+                    f"{call.name} is an nn.{kind} of {layers} layers in one module, and what passes between its layers "
+                    f"cannot be read. Stack single-layer ones, nn.ModuleList([nn.{kind}(…, num_layers=1), …]), with "
+                    f"the same weights; or count it as one block: {self.offers.of([run])}."
+                )
+
+    def _check_time(self, run: Run) -> None:
+        module = unrolled_in_time(self.watched, run)
+        if module is not None:
+            calls = [call for call in run if call.module is module]
+            raise BlocksError(
+                f"{self.watched.names[module]} is called {len(calls)} times, each time with a new part of the input: "
+                f"the network is unrolled in time, and depth is layers, not time. For its last step, or to count the "
+                f"steps as depth all the same, pass one of: {self.offers.of([[calls[-1]], run])}."
+            )
+
+    def _check_crossing(self, run: Run) -> None:
+        boundaries = Boundaries(self.watched, run, self.division.head_at)
+        crossing = boundaries.crossing(boundaries.sites())
+        if crossing is not None:
+            before, after = map(self.watched.label, crossing)
+            raise BlocksError(
+                f"between {before} and {after} a skip from further up joins or leaves the stream, so that no one "
+                f"tensor is all of it. To read what passes between the blocks all the same, pass {self.offers.of([run])}."
+            )

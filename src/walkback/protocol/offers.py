@@ -1,0 +1,63 @@
+"""What to pass where the blocks are a matter of choice: only arguments that were tried and work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from walkback.errors import InputError
+from walkback.protocol.block_names import Selection, pattern_of
+from walkback.protocol.calls import Call, Watched
+from walkback.protocol.chains import Run, innermost
+
+MOST_OFFERS = 6
+
+
+def pattern_of_calls(watched: Watched, run: Run) -> str:
+    """A `blocks=` argument for these calls: globs where they fit, `#2` where not every call of a module is meant."""
+    names = list(dict.fromkeys(call.name for call in run))
+    pattern = pattern_of(names, watched.names.values())
+    if all(sum(c.module is call.module for c in run) == watched.visits[call.module] for call in run):
+        return pattern
+    numbers = {call.nth + 1 for call in run}
+    if len(numbers) == 1:
+        return ",".join(f"{part}#{min(numbers)}" for part in pattern.split(","))
+    return ",".join(watched.label(call) for call in run)
+
+
+class Offers:
+    """The `blocks=` arguments that an error can name."""
+
+    def __init__(self, model: nn.Module, watched: Watched, works: Callable[[Run], object]) -> None:
+        self.model, self.watched, self.works = model, watched, works
+
+    def of(self, runs: Sequence[Run]) -> str:
+        """`blocks='left.*' (3 blocks); blocks='right.*' (3 blocks)`, and how many more there are."""
+        tried = list(dict.fromkeys(self._offer(run) for run in self._some(runs)))
+        listed = "; ".join(offer for offer in tried if offer)
+        more = len(runs) - MOST_OFFERS
+        return f"{listed}; and {more} more, one for each call" if more > 0 and listed else listed
+
+    def _some(self, runs: Sequence[Run]) -> list[Run]:
+        """The first ones and the last."""
+        return [*runs[: MOST_OFFERS - 1], runs[-1]] if len(runs) > MOST_OFFERS else list(runs)
+
+    def _offer(self, run: Run) -> str:
+        pattern = pattern_of_calls(self.watched, run)
+        try:
+            selection = Selection.of(self.model, pattern)
+            again = [call for call in self.watched.calls if selection.takes(call.module, call.nth)]
+            if again != run:
+                return ""
+            self.works(run)
+        except InputError:
+            return ""
+        return f"blocks={pattern!r} ({len(run)} block{'s' if len(run) > 1 else ''})"
+
+    def singles(self, candidates: Sequence[Call]) -> list[Run]:
+        """Modules that may each be the only block: those around layers, or else layers, but for the last."""
+        calls = [call for call in candidates if call.has_matrix and self.watched.leads_on(call)]
+        layers = innermost(calls)
+        around = [call for call in calls if call not in layers]
+        return [[call] for call in around or layers[:-1]]

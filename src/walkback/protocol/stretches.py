@@ -1,0 +1,110 @@
+"""What follows the last block, stretch by stretch, and how far its stage goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from walkback.protocol.flow import Value
+from walkback.protocol.operations import ACTIVATIONS, LAYOUTS, NORMS, is_pooling, places
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What happens between two tensors of the stream, one after the other, that all of it passes through."""
+
+    start: Value
+    end: Value
+    functions: frozenset[str]
+    kinds: frozenset[str]
+    """The same, with modules by their types in the place of the functions inside them."""
+    weights: tuple[Value, ...]
+    """The parameters, or what was made from them, that take part."""
+    skip: bool
+    """Whether something that comes from the site before joins."""
+    foreign: bool
+    """Whether something joins that comes from elsewhere in the network."""
+    in_norm: bool
+    """Whether it lies in a module with scales and shifts, and no matrix."""
+
+    @property
+    def has_matrix(self) -> bool:
+        """Whether more than scales and shifts take part."""
+        return any(len(value.shape) > 1 for value in self.weights) and not self.is_elementwise
+
+    @property
+    def is_norm(self) -> bool:
+        """Whether it normalises."""
+        return bool(self.functions & NORMS) or (self.in_norm and "prelu" not in self.functions)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether each number is treated by itself, as an activation does."""
+        return self.functions <= ACTIVATIONS and (self.start.shape == self.end.shape or "glu" in self.functions)
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether the same numbers are put elsewhere."""
+        return self.functions <= LAYOUTS and prod(self.start.shape) == prod(self.end.shape)
+
+    @property
+    def is_pooling(self) -> bool:
+        """Whether neighbouring places are pooled."""
+        return any(map(is_pooling, self.functions)) and all(
+            is_pooling(name) or name in LAYOUTS for name in self.functions
+        )
+
+    @property
+    def collapses(self) -> bool:
+        """Whether tokens or places are gone afterwards."""
+        return not self.is_layout and places(self.start.shape) > 1 and places(self.end.shape) == 1
+
+
+@dataclass
+class Stage:
+    """The last block's stage, as it grows stretch by stretch."""
+
+    single: bool
+    """Whether the block is a single layer, without a norm or an activation of its own."""
+    several: bool
+    """Whether there are blocks before it, so that what stands between them shows what belongs to a stage."""
+    between: frozenset[str]
+    """What stands between the blocks."""
+    normed: bool = False
+    """Whether a norm has come that belongs to the stage only if an activation or a skip follows."""
+
+    def extent(self, stretches: Sequence[Stretch]) -> int:
+        """How many stretches belong to the stage."""
+        head = max((at for at, stretch in enumerate(stretches) if stretch.has_matrix), default=len(stretches))
+        extent = 0
+        for at, stretch in enumerate(stretches):
+            belongs = self._belongs(stretch, before_head=at < head)
+            if belongs is False:
+                break
+            extent = at + 1 if belongs else extent
+        return extent
+
+    def _belongs(self, stretch: Stretch, before_head: bool) -> bool | None:
+        """Yes; no, and nothing after it; or None: if something after it does."""
+        if stretch.foreign:
+            return False
+        if stretch.skip:
+            self.single = self.normed = False
+            return True
+        if stretch.collapses:
+            return False
+        if before_head and stretch.kinds <= self.between:
+            return True
+        if stretch.is_norm:
+            self.normed = True
+            return None
+        if stretch.is_layout or (stretch.weights and stretch.is_elementwise and "prelu" not in stretch.functions):
+            return None
+        return self._by_nature(stretch)
+
+    def _by_nature(self, stretch: Stretch) -> bool:
+        """Activations, and pooling that leaves space, unless several blocks stand without them."""
+        if (stretch.weights and "prelu" not in stretch.functions) or (self.normed and not self.single):
+            return False
+        return (stretch.is_elementwise or stretch.is_pooling) and (self.single or not self.several)
