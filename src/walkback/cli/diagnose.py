@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +42,18 @@ def diagnose(
     ],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as a page.")] = None,
-    blocks: Annotated[str | None, typer.Option(help="Blocks by dotted name or glob; several with commas.")] = None,
+    blocks: Annotated[
+        str | None,
+        typer.Option(
+            help="Blocks by dotted name or glob; several with commas; !NAME leaves out, NAME#2 is a 2nd call."
+        ),
+    ] = None,
+    stem: Annotated[str | None, typer.Option(help="What comes before the first site, named like blocks.")] = None,
+    head: Annotated[str | None, typer.Option(help="What comes after the last site, named like blocks.")] = None,
+    logits: Annotated[str | None, typer.Option(help="Index or key of the logits in what the model returns.")] = None,
+    forward_kwargs: Annotated[
+        str | None, typer.Option(help="Further arguments for every call of the model, as JSON: '{\"causal\": true}'.")
+    ] = None,
     tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
     require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
     runs: RunsOption = None,
@@ -68,7 +80,14 @@ def diagnose(
     )
     if not target:
         raise InputError("TARGET is ''; expected a run id, a run's folder, a checkpoint, or file.py:function.")
-    how = {"blocks": blocks.split(",") if blocks is not None else None, "tokens": tokens}
+    how = {
+        "blocks": blocks.split(",") if blocks is not None else None,
+        "stem": stem,
+        "head": head,
+        "logits": _index_or_key(logits),
+        "forward_kwargs": _from_json(forward_kwargs),
+        "tokens": tokens,
+    }
     measuring = {name: value for name, value in how.items() if value is not None}
     if is_stored(target):
         report = diagnose_stored(target, runs, thresholds, require_all, measuring)
@@ -81,6 +100,23 @@ def diagnose(
         report.to_html(html_file)
     print_report(report)
     return exit_status([report.verdict])
+
+
+def _index_or_key(logits: str | None) -> int | str | None:
+    """A number counts the parts of an output; anything else is a key."""
+    return int(logits) if logits is not None and logits.lstrip("-").isdecimal() else logits
+
+
+def _from_json(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"--forward-kwargs is {text!r}, which is no JSON: {error}.") from None
+    if not isinstance(arguments, dict):
+        raise InputError(f"--forward-kwargs is {text!r}; expected a JSON object such as '{{\"causal\": true}}'.")
+    return arguments
 
 
 def _diagnose_function(

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from walkback.errors import BaselineError, BatchError, WalkbackWarning
-from walkback.protocol.batches import read_batches
-from walkback.protocol.block_names import given_modules, pattern_of, plain_modules
+from walkback.protocol.batches import Calling, read_batches
 from walkback.protocol.losses import Answers, count_correct
-from walkback.protocol.parameters import parameters_in, parameters_of, shapes_of
+from walkback.protocol.outputs import Logits
+from walkback.protocol.parameters import parameters_of, shapes_of
 from walkback.protocol.schema import shortened
 from walkback.protocol.scores import FrozenBaseline, Score
-from walkback.protocol.sites import Blocks, find_chain
+from walkback.protocol.sites import Blocks, Parts, Stages, find_stages, named_stages
 from walkback.protocol.still import kept_still
 from walkback.protocol.untouched import underneath, untouched
 
@@ -32,6 +32,10 @@ def frozen_baseline(
     seed: int | None = None,
     config: Mapping[str, Any] | None = None,
     blocks: Blocks = None,
+    stem: Blocks = None,
+    head: Blocks = None,
+    logits: Logits = None,
+    forward_kwargs: Mapping[str, Any] | None = None,
 ) -> FrozenBaseline:
     """Train the caller's model again with its blocks frozen, and return the score that (d) compares with.
 
@@ -47,15 +51,21 @@ def frozen_baseline(
         eval_batches: as for `diagnose`; not needed where `blocks` are named and train_fn returns a `Score`.
         seed: set before the model is built, and noted.
         config: what train_fn is called with, and noted.
-        blocks: as for `diagnose`. Named blocks are taken as they are, without a pass through the network, so that
-            networks which no loss is backpropagated through have a baseline too; else they are found by structure.
+        blocks: as for `diagnose`; what lies between the blocks, such as their norms, is frozen with them. Named blocks
+            need no pass through the network: where there are no batches, or the pass fails, their own parameters
+            are frozen, so that networks which no loss is backpropagated through have a baseline too.
+        stem: as for `diagnose`, like `head`, `logits` and `forward_kwargs`.
+        head: modules that come after the last site.
+        logits: which part of what the model returns are the logits.
+        forward_kwargs: further arguments for every call of the model.
     """
     batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})
     if seed is not None:
         torch.manual_seed(seed)
     model = make_model()
-    names, frozen = freeze_blocks(model, batches, blocks)
+    calling = Calling(forward_kwargs or {}, logits)
+    names, frozen = freeze_blocks(model, batches, Parts(blocks, stem, head), calling)
     plain = underneath(model)
     record: dict[str, Any] = {
         "frozen_blocks": names,
@@ -66,46 +76,50 @@ def frozen_baseline(
     }
     with kept_still(plain, frozen):
         result = train_fn(model, **settings)
-    score = _score(result, model, batches)
+    score = _score(result, model, batches, calling)
     scored: dict[str, Any] = {"accuracy": score.value, "samples": score.samples, "answers": score.answers}
     return FrozenBaseline(seed=seed, config=settings, **record, **(scored if score.is_accuracy else {"score": score}))
 
 
 def freeze_blocks(
-    model: nn.Module, batches: Iterable[Any] | None, blocks: Blocks = None
+    model: nn.Module,
+    batches: Iterable[Any] | None,
+    blocks: Blocks | Parts = None,
+    calling: Calling | None = None,
 ) -> tuple[tuple[str, ...], dict[str, nn.Parameter]]:
     """Stop the blocks' parameters from requiring gradients; the blocks' names, and those parameters by name."""
     plain = underneath(model)
-    names = _named(plain, blocks) if blocks is not None else _found(plain, batches)
-    frozen = parameters_in(plain, names)
-    pattern = pattern_of(names, plain_modules(plain))
+    stages = _stages_of(plain, batches, Parts.of(blocks), calling)
+    everything = parameters_of(plain)
+    frozen = {name: parameter for name, parameter in everything.items() if name in stages.parameters}
     if not frozen:
-        raise BaselineError(f"the blocks {pattern} hold no parameters, so there is nothing to freeze. Pass blocks=.")
-    if not any(p.requires_grad for name, p in parameters_of(plain).items() if name not in frozen):
         raise BaselineError(
-            f"every trainable parameter of {type(plain).__name__} lies in its blocks ({pattern}), so nothing is "
+            f"the blocks {stages.pattern} hold no parameters, so there is nothing to freeze. Pass blocks=."
+        )
+    if not any(p.requires_grad for name, p in everything.items() if name not in frozen):
+        raise BaselineError(
+            f"every trainable parameter of {type(plain).__name__} lies in its blocks ({stages.pattern}), so nothing is "
             "left to train once they are frozen. Pass blocks= without the embedding and the head."
         )
     for parameter in frozen.values():
         parameter.requires_grad_(False)
-    return names, frozen
+    return stages.blocks, frozen
 
 
-def _named(plain: nn.Module, blocks: Blocks) -> tuple[str, ...]:
-    """The blocks that the caller names: names are all that is needed, and no pass is run."""
-    return tuple(given_modules(plain, blocks).values())
-
-
-def _found(plain: nn.Module, batches: Iterable[Any] | None) -> tuple[str, ...]:
+def _stages_of(plain: nn.Module, batches: Iterable[Any] | None, parts: Parts, calling: Calling | None) -> Stages:
     if batches is None:
-        raise BaselineError("the blocks are found by a forward pass over eval_batches; give those, or name blocks=.")
+        stages = named_stages(plain, parts)
+        if stages is None:
+            raise BaselineError(
+                "the blocks are found by a forward pass over eval_batches; give those, or name blocks=."
+            )
+        return stages
     with untouched(plain):
-        first = next(read_batches(batches, plain))
-        chain = find_chain(plain, first.first(min(4, first.size)))
-    return tuple(dict.fromkeys(chain.blocks))
+        first = next(read_batches(batches, plain, calling=calling))
+        return find_stages(plain, first.first(min(4, first.size)), parts)
 
 
-def _score(result: Any, model: nn.Module, batches: Iterable[Any] | None) -> Score:
+def _score(result: Any, model: nn.Module, batches: Iterable[Any] | None, calling: Calling) -> Score:
     if isinstance(result, Score):
         return result
     _ignored(result, underneath(model))
@@ -113,7 +127,7 @@ def _score(result: Any, model: nn.Module, batches: Iterable[Any] | None) -> Scor
         raise BaselineError(
             "there is nothing to score the baseline by: give eval_batches, or let train_fn return walkback.Score(…)."
         )
-    return accuracy(model, batches)
+    return accuracy(model, batches, calling)
 
 
 def _ignored(result: Any, plain: nn.Module) -> None:
@@ -133,12 +147,12 @@ def _ignored(result: Any, plain: nn.Module) -> None:
         )
 
 
-def accuracy(model: nn.Module, batches: Iterable[Any]) -> Score:
+def accuracy(model: nn.Module, batches: Iterable[Any], calling: Calling | None = None) -> Score:
     """The share of right predictions on labelled batches; the model is left as it was."""
     plain = underneath(model)
     counted = Answers(0, 0, 0)
     with untouched(plain), torch.no_grad():
-        for batch in read_batches(batches, plain):
+        for batch in read_batches(batches, plain, calling=calling):
             answers = count_correct(batch.call(plain), batch.targets)
             if answers is None:
                 raise BatchError(

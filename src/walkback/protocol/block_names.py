@@ -107,7 +107,10 @@ def _items(blocks: Blocks, argument: str) -> list[object]:
         )
     parts: list[object] = []
     for item in blocks:
-        parts += _items(item, argument) if isinstance(item, str | list | tuple) else [item]
+        if isinstance(item, str):
+            parts += [part.strip() for part in item.split(",")]
+        else:
+            parts += _items(item, argument) if isinstance(item, list | tuple) else [item]
     return parts
 
 

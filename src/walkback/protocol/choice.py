@@ -102,5 +102,6 @@ class _Choice:
             before, after = map(self.watched.label, crossing)
             raise BlocksError(
                 f"between {before} and {after} a skip from further up joins or leaves the stream, so that no one "
-                f"tensor is all of it. To read what passes between the blocks all the same, pass {self.offers.of([run])}."
+                "tensor is all of it. To read what passes between the blocks all the same, pass "
+                f"{self.offers.of([run])}."
             )

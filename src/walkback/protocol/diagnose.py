@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain as chained
 from typing import Any
@@ -13,7 +13,7 @@ from torch import nn
 
 from walkback._version import __version__
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
-from walkback.protocol.batches import Batch, in_pieces, joined, read_batches
+from walkback.protocol.batches import Batch, Calling, in_pieces, joined, read_batches
 from walkback.protocol.capture import capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks
@@ -24,10 +24,11 @@ from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
+from walkback.protocol.outputs import Logits
 from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction, default_reduction
 from walkback.protocol.site_choice import Sites, chosen_sites
-from walkback.protocol.sites import Blocks, Chain
+from walkback.protocol.sites import Blocks, Chain, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
 
@@ -52,6 +53,10 @@ def diagnose(
     credit: CreditRule | CreditFunction | None = None,
     *,
     score: Score | None = None,
+    stem: Blocks = None,
+    head: Blocks = None,
+    logits: Logits = None,
+    forward_kwargs: Mapping[str, Any] | None = None,
     tokens: str | TokenReduction | None = None,
     null_draws: int = NULL_DRAWS,
     seed: int | None = None,
@@ -73,13 +78,18 @@ def diagnose(
         method_name: what the report calls the method.
         notes: free text for the report.
         thresholds: where each diagnostic fires.
-        blocks: the residual blocks: dotted names, a glob such as `encoder.layer.*`, or modules. Found by
-            structure where not given; the report names what was taken.
+        blocks: the residual blocks: dotted names, globs such as `encoder.layer.*`, modules, or a list of these;
+            `!head.*` leaves some out, and `layer#2` means the second call of a layer. Found by structure where not
+            given; the report names what was taken.
         loss: (logits, targets) → one loss per sample; cross-entropy where not given.
         credit: what the method hands to each site, for alignment: a method, or a function of
             (hiddens, logits, targets) that returns one tensor per site.
         score: the score to defend in another unit than accuracy, such as perplexity; (d) is judged in the unit of the
             baseline, by the threshold `frozen_margin`.
+        stem: modules that come before h_0, named as blocks are, where the structure does not show it.
+        head: modules that come after the last site.
+        logits: which part of what the model returns are the logits: an index, a key, or a function of the output.
+        forward_kwargs: further arguments for every call of the model, the same for each.
         tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`.
         null_draws: how many fresh draws of the feedback the null of alignment rests on; 0 for no null.
         seed: the seed of the run, for the report and for combining several.
@@ -96,8 +106,10 @@ def diagnose(
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     ranks = Ranks.of(model, gather)
     with ranks.together(), untouched(plain):
-        batches = in_pieces(read_batches(eval_batches, plain, max_batches), micro_batch)
-        session = Session(plain, batches, blocks, loss, reduction, meter, sites, micro_batch, ranks, given.baseline)
+        calling = Calling(forward_kwargs or {}, logits)
+        batches = in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch)
+        parts = Parts(blocks, stem, head)
+        session = Session(plain, batches, parts, loss, reduction, meter, sites, micro_batch, ranks, given.baseline)
         fields = session.measure()
     remarks = given.warnings(fields, seed)
     fields |= given.fields()
@@ -111,7 +123,7 @@ def diagnose(
         seed=seed,
         require_all=require_all,
         warnings=_warnings(meter, fields["samples"]) + remarks + ranks.warnings(),
-        provenance=session.provenance(found=blocks is None) | ranks.provenance(),
+        provenance=session.provenance() | ranks.provenance(),
     )
 
 
@@ -121,7 +133,7 @@ class Session:
 
     model: nn.Module
     batches: Iterator[Batch]
-    blocks: Blocks
+    parts: Parts
     loss: Loss | None
     reduction: TokenReduction | None
     meter: AlignmentMeter | None
@@ -135,7 +147,7 @@ class Session:
         """Every diagnostic's figures over all batches."""
         first = next(self.batches)
         look = first.first(min(LOOK_SAMPLES, first.size))
-        found = chain_of_independent(self.model, look, self.blocks)
+        found = chain_of_independent(self.model, look, self.parts)
         chain = self.chain = chosen_sites(found, self.sites, self.meter is not None)
         check_matched(self.baseline, self.model, chain)
         folding, exact, fidelity = Folding(chain), None, None
@@ -169,16 +181,18 @@ class Session:
             return first.size
         return max(first.size, min(MOST_SAMPLES, MOST_SITE_VALUES // self.chain.values_per_sample))
 
-    def provenance(self, found: bool) -> dict[str, str]:
+    def provenance(self) -> dict[str, str]:
         """What a reader needs to measure the same again."""
         assert self.chain is not None
+        found = "found by structure" if self.chain.found else "given"
         example = next(self.model.parameters(), None)
         return {
             "walkback": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
             "model": type(self.model).__name__,
-            "blocks": f"{self.chain.pattern} ({'found by structure' if found else 'given'})",
+            "blocks": f"{self.chain.pattern} ({found})",
+            "parts": self.chain.parts,
             "device": str(example.device) if example is not None else "cpu",
             "precision": str(example.dtype).removeprefix("torch.") if example is not None else "none",
         }

@@ -30,8 +30,9 @@ def check_matched(baseline: FrozenBaseline | None, model: nn.Module, chain: Chai
     frozen = _frozen(baseline, model)
     if not frozen:
         return
-    diagnosed = list(parameters_in(model, dict.fromkeys(chain.blocks)))
-    left, more = _without(diagnosed, frozen), _without(frozen, diagnosed)
+    # What lies between the blocks is left at random with them where a pass showed it, and may have been named without.
+    inside = list(parameters_in(model, dict.fromkeys(chain.blocks)))
+    left, more = _without(inside, frozen), _without(frozen, [*inside, *chain.parameters])
     if left or more:
         raise BaselineError(
             f"the frozen baseline froze other blocks ({', '.join(baseline.frozen_blocks) or 'unnamed'}) than the "

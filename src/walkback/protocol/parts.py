@@ -8,7 +8,7 @@ from math import inf
 from torch import nn
 
 from walkback.errors import BlocksError
-from walkback.protocol.block_names import Blocks, Selection
+from walkback.protocol.block_names import Blocks, Selection, plain_modules
 from walkback.protocol.calls import Watched
 from walkback.protocol.chains import Run, found_runs, linked_runs
 
@@ -25,6 +25,12 @@ class Parts:
     def of(cls, blocks: Blocks | Parts) -> Parts:
         """The blocks alone, or all of it."""
         return blocks if isinstance(blocks, Parts) else cls(blocks)
+
+    def named(self, model: nn.Module) -> dict[nn.Module, str] | None:
+        """The modules that are named as blocks, with their names; None where blocks are to be found."""
+        chosen = Selection.of(model, self.blocks).chosen if self.blocks is not None else {}
+        names = {module: name for name, module in plain_modules(model).items()}
+        return {module: names[module] for module in chosen} or None
 
     def check(self, model: nn.Module) -> None:
         """Refuse what names no module, before anything is run."""

@@ -8,7 +8,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, NamedTuple, cast
@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from walkback.errors import BatchError, BlocksError
 from walkback.protocol.batches import Batch
 from walkback.protocol.block_names import Blocks as Blocks
+from walkback.protocol.block_names import pattern_of, plain_modules
 from walkback.protocol.boundaries import Boundaries
 from walkback.protocol.calls import Call, Watched, Wire, watch_forward
 from walkback.protocol.chains import Run
 from walkback.protocol.choice import chosen_run
 from walkback.protocol.flow import Value
 from walkback.protocol.offers import pattern_of_calls
+from walkback.protocol.parameters import parameters_of
 from walkback.protocol.parts import Division
 from walkback.protocol.parts import Parts as Parts
 from walkback.protocol.summary import parameters_between, parts_in_words
@@ -75,6 +77,8 @@ class Chain:
     """Which of the network's sites the taps are; None where they are all of them."""
     last: int = 0
     """The number of the network's last site, where the taps are not all."""
+    found: bool = True
+    """Whether the blocks were found by structure, not named."""
     parts: str = ""
     """The network's parts in one line: stem, blocks, what lies between them, head."""
     parameters: tuple[str, ...] = ()
@@ -116,6 +120,48 @@ def find_and_watch(model: nn.Module, batch: Batch, blocks: Blocks | Parts = None
     return _found(division, chosen_run(division))
 
 
+class Stages(NamedTuple):
+    """What a baseline leaves at random: the blocks and what lies between them, by name."""
+
+    blocks: tuple[str, ...]
+    pattern: str
+    parameters: frozenset[str]
+
+
+def find_stages(model: nn.Module, batch: Batch, blocks: Blocks | Parts = None) -> Stages:
+    """The blocks by name alone: which of their calls is meant need not be said, and named ones need no forward pass."""
+    parts = Parts.of(blocks)
+    parts.check(model)
+    named = named_stages(model, parts)
+    try:
+        watched = watch_forward(model, batch)
+    except Exception:
+        if named is None:
+            raise
+        return named
+    division = Division(model, watched, parts)
+    runs = division.runs()
+    if named is None and len({frozenset(call.name for call in run) for run in runs}) != 1:
+        runs = [chosen_run(division)]
+    parameters = {name for run in runs for name in _found(division, run).chain.parameters}
+    return _stages(model, [call.name for run in runs for call in run], parameters)
+
+
+def named_stages(model: nn.Module, parts: Parts) -> Stages | None:
+    """The named blocks and their own parameters, without a forward pass; None where blocks are to be found."""
+    parts.check(model)
+    named = parts.named(model)
+    if named is None:
+        return None
+    inside = {id(parameter) for module in named for parameter in module.parameters()}
+    names = {name for name, parameter in parameters_of(model).items() if id(parameter) in inside}
+    return _stages(model, list(named.values()), names)
+
+
+def _stages(model: nn.Module, names: Sequence[str], parameters: Iterable[str]) -> Stages:
+    return Stages(tuple(dict.fromkeys(names)), pattern_of(names, plain_modules(model)), frozenset(parameters))
+
+
 def _found(division: Division, run: Run) -> Found:
     watched = division.watched
     boundaries = Boundaries(watched, run, division.head_at)
@@ -130,6 +176,7 @@ def _found(division: Division, run: Run) -> Found:
         values_per_sample=max(sum(prod(site.shape) for site in sites) // watched.samples, 1),
         left_at=watched.left_at,
         read_at=tuple(_read_at(watched, tap, site) for tap, site in zip(taps, sites, strict=True)),
+        found=not division.given,
         parts=parts_in_words(watched, run, sites, pattern, boundaries.between),
         parameters=parameters_between(division.model, watched, run, sites),
     )

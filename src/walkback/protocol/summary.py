@@ -9,6 +9,7 @@ from torch import nn
 from walkback.protocol.calls import Watched
 from walkback.protocol.chains import Run
 from walkback.protocol.flow import Value
+from walkback.protocol.parameters import parameters_of
 
 MOST_NAMES = 6
 
@@ -49,8 +50,7 @@ def parameters_between(model: nn.Module, watched: Watched, run: Run, sites: Sequ
     """The parameters of the blocks, and those that are used between h_0 and h_L and nowhere else, by dotted name."""
     inside = {id(parameter) for call in run for parameter in call.module.parameters()}
     inside |= _used_between(watched, sites[0], sites[-1])
-    named = ((name, parameter) for name, parameter in model.named_parameters() if id(parameter) in inside)
-    return tuple(".".join(part for part in name.split(".") if part != "_orig_mod") for name, _ in named)
+    return tuple(name for name, parameter in parameters_of(model).items() if id(parameter) in inside)
 
 
 def _used_between(watched: Watched, first: Value, last: Value) -> set[int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,18 @@ from typing import Any
 from torch import nn
 
 from walkback.errors import InputError, WalkbackError, WalkbackWarning
+from walkback.protocol.batches import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.headline import GivenScores
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
+from walkback.protocol.outputs import Logits
 from walkback.protocol.parameters import fingerprint, shapes_of
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.scores import FrozenBaseline, Score
-from walkback.protocol.sites import Blocks
+from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.identity import Identity
@@ -68,7 +70,11 @@ class Monitor:
         every: measure at every so many training steps.
         budget: where `every` is not given, the share of the training time that measuring may take.
         credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
-        blocks: as for `diagnose`; so are the next four.
+        blocks: as for `diagnose`; so are the next eight.
+        stem: what comes before h_0.
+        head: what comes after the last site.
+        logits: which part of what the model returns.
+        forward_kwargs: further arguments for every call.
         loss: per sample.
         tokens: how a site of tokens becomes one vector.
         thresholds: where each diagnostic fires.
@@ -93,6 +99,10 @@ class Monitor:
         budget: float = DEFAULT_SHARE,
         credit: CreditRule | CreditFunction | None = None,
         blocks: Blocks = None,
+        stem: Blocks = None,
+        head: Blocks = None,
+        logits: Logits = None,
+        forward_kwargs: Mapping[str, Any] | None = None,
         loss: Loss | None = None,
         tokens: str | TokenReduction | None = None,
         thresholds: DiagnosticThresholds | None = None,
@@ -106,7 +116,14 @@ class Monitor:
         self.thresholds = thresholds or DiagnosticThresholds()
         self.baseline = _accuracy_of_frozen(frozen_baseline_acc)
         self.probe = Probe(
-            model, batches, blocks=blocks, loss=loss, tokens=tokens, credit=credit, max_batches=max_batches
+            model,
+            batches,
+            blocks=Parts(blocks, stem, head),
+            calling=Calling(forward_kwargs or {}, logits),
+            loss=loss,
+            tokens=tokens,
+            credit=credit,
+            max_batches=max_batches,
         )
         check_matched(self.baseline, self.probe.model, self.probe.chain)
         self.clock = Clock()
@@ -188,7 +205,13 @@ class Monitor:
                 "monitor's own measurements work."
             )
         self.training_pass = TrainingPass(
-            self.probe.model, self.probe.chain, self.probe.reduction, self.thresholds, loss_reduction, loss_scale
+            self.probe.model,
+            self.probe.chain,
+            self.probe.reduction,
+            self.thresholds,
+            loss_reduction,
+            loss_scale,
+            self.probe.calling.logits,
         )
         self.training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from walkback.protocol.alignment import AlignmentMeter
-from walkback.protocol.batches import read_batches
+from walkback.protocol.batches import Batch, Calling, read_batches
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnose import LOOK_SAMPLES
@@ -23,7 +23,7 @@ from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction, default_reduction
-from walkback.protocol.sites import Blocks
+from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import underneath, untouched
 from walkback.registry import DIAGNOSTICS
@@ -37,7 +37,8 @@ class Probe:
         model: nn.Module,
         batches: Iterable[Any],
         *,
-        blocks: Blocks = None,
+        blocks: Blocks | Parts = None,
+        calling: Calling | None = None,
         loss: Loss | None = None,
         tokens: str | TokenReduction | None = None,
         credit: CreditRule | CreditFunction | None = None,
@@ -46,13 +47,14 @@ class Probe:
         self.model = underneath(model)
         self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
         self.loss, self.credit = loss, credit
+        self.calling = calling or Calling()
         # Iterating over a loader draws from torch's generator, which training must not notice.
         with untouched(self.model):
             self.batches = [(b.inputs, b.targets) for b in read_batches(batches, self.model, max_batches)]
             samples = sum(len(targets) for _, targets in self.batches)
             # (c) compares groups of samples: with fewer than two there is nothing to measure.
             self.diagnostics = [n for n in DIAGNOSTICS if n != "direction_drift" or samples >= 2 * GROUP]
-            first = next(read_batches(self.batches, self.model))
+            first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))
             self.chain = chain_of_independent(self.model, look, blocks)
             seen = capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
@@ -78,15 +80,18 @@ class Probe:
             fields = folding.fields()
             assert opening is not None
             if not fields["bp_grad_norms"][-1] >= floor:
-                first = next(read_batches(self.batches, self.model))
+                first = next(self._read())
                 fields |= reference_fidelity(self.model, self.chain, first, self.loss, opening).fields()
         if meter is not None:
             fields["alignment"] = meter.figures()
         return Measurements(**fields)
 
+    def _read(self) -> Iterator[Batch]:
+        return read_batches(self.batches, self.model, calling=self.calling)
+
     def _captures(self) -> Iterator[Capture]:
         offset = 0
-        for batch in read_batches(self.batches, self.model):
+        for batch in self._read():
             seen = capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
             offset += seen.samples
             yield seen

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from walkback.errors import BatchError, InputError
 from walkback.protocol import numerics
-from walkback.protocol.calls import floating_tensors
-from walkback.protocol.outputs import logits_of
+from walkback.protocol.function_taps import FunctionTaps, needs_functions
+from walkback.protocol.outputs import Logits, logits_of
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain, Tap
+from walkback.protocol.tensors import floating_tensors
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.pass_norms import Level, PassNorms, look_at, read_in_full
 
@@ -43,11 +44,12 @@ class TrainingPass:
         thresholds: DiagnosticThresholds,
         loss_reduction: LossReduction = "mean",
         loss_scale: float | Callable[[], float] = 1.0,
+        logits: Logits = None,
     ) -> None:
         if loss_reduction not in ("mean", "sum"):
             raise InputError(f"loss_reduction is {loss_reduction!r}; expected 'mean' or 'sum'.")
         self.model, self.chain, self.reduction, self.thresholds = model, chain, reduction, thresholds
-        self.loss_reduction, self.loss_scale = loss_reduction, loss_scale
+        self.loss_reduction, self.loss_scale, self.logits = loss_reduction, loss_scale, logits
         self.armed = False
         self.full = True
         """Whether every site is read, or the ends of the stream alone, to see whether anything has changed."""
@@ -57,7 +59,10 @@ class TrainingPass:
         """Of the last pass that was read in full."""
         self._looks = 0
         self._copying = False
-        self._called_often = any(tap.nth > 0 for tap in chain.taps)
+        self._watching = False
+        self._called_often = any(tap.nth > 0 or tap.step for tap in chain.taps)
+        """Whether only counting from the start of a pass tells where a site is read."""
+        self._functions = FunctionTaps(chain.taps, self._made) if needs_functions(chain.taps) else None
         self._passes: list[PassNorms] = []
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
         self._hooked: tuple[bool, bool] | None = None
@@ -84,6 +89,9 @@ class TrainingPass:
                 self._handles.append(module.register_forward_hook(self._leaving))
         if self._called_often:
             self._handles.append(self.model.register_forward_pre_hook(self._starting))
+        if self._functions is not None:
+            self._handles.append(self.model.register_forward_pre_hook(self._watch_functions))
+            self._handles.append(self.model.register_forward_hook(self._leave_functions, always_call=True))
         if self.full:
             self._handles.append(self.model.register_forward_hook(self._ending))
 
@@ -149,6 +157,27 @@ class TrainingPass:
         if self._looking():
             self._begin()
 
+    def _watch_functions(self, module: nn.Module, args: Any) -> None:
+        assert self._functions is not None
+        if self._looking():
+            self._functions.__enter__()  # type: ignore[no-untyped-call]
+            self._watching = True
+
+    def _leave_functions(self, module: nn.Module, args: Any, output: Any) -> None:
+        assert self._functions is not None
+        if self._watching:
+            self._watching = False
+            self._functions.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def _made(self, tap: Tap, stream: Tensor) -> None:
+        """A function has made what may be the next site."""
+        begun = perf_counter()
+        current, taps = self._passes[-1], self._taps
+        site = len(current.hiddens)
+        if site < len(taps) and taps[site] is tap:
+            self._keep(current, site, tap, stream)
+        self.spent += perf_counter() - begun
+
     def _entering(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._looking():
             self._visit(module, "input", (args, kwargs))
@@ -168,8 +197,10 @@ class TrainingPass:
         # Recomputation under activation checkpointing visits again, when every site is taken.
         if site < len(taps):
             tap = taps[site]
-            if tap.module is module and tap.end == end and tap.nth == nth:
+            if tap.module is module and tap.end == end and tap.nth == nth and not tap.step:
                 self._read(current, site, tap, value)
+        if self._functions is not None:
+            self._functions.passed(module, end, nth)
         self.spent += perf_counter() - begun
 
     def _current(self, module: nn.Module, end: str) -> PassNorms:
@@ -182,7 +213,9 @@ class TrainingPass:
         tensors = floating_tensors(value)
         if tap.position >= len(tensors):
             return
-        stream = tensors[tap.position]
+        self._keep(current, site, tap, tensors[tap.position])
+
+    def _keep(self, current: PassNorms, site: int, tap: Tap, stream: Tensor) -> None:
         current.hiddens.append(self._taken(current, stream, tap))
         if stream.requires_grad and (current.full or current.forward_done):
             stream.register_hook(self._keeper(current, site, tap))  # type: ignore[no-untyped-call]
@@ -200,7 +233,7 @@ class TrainingPass:
             return
         current = self._passes[-1]
         try:
-            logits = logits_of(output)
+            logits = logits_of(output, self.logits)
         except BatchError:  # a model that returns its loss alone has no error to look at
             return
 
