@@ -137,4 +137,6 @@ class Boundaries:
         return next((type(call.module).__name__ for call in self._around(block, value)), value.made_by)
 
     def _around(self, block: Call, value: Value) -> list[Call]:
-        return [call for call in self.watched.calls if block.left < call.entered < value.time < call.left]
+        """The modules behind a block in which a value is made, the outermost first; none that holds a block itself."""
+        during = [call for call in self.watched.calls if block.left < call.entered < value.time < call.left]
+        return [call for call in during if not any(other.inside(call) for other in self.run)]

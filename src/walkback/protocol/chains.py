@@ -41,13 +41,10 @@ def innermost(calls: Sequence[Call]) -> Run:
     return [call for call, after in zip(calls, following, strict=False) if after is None or not after.inside(call)]
 
 
-def is_plain(watched: Watched, layers: Sequence[Call]) -> bool:
-    """Whether all that one layer writes passes through what the next one reads: no skips, no branches."""
-    for before, after in pairwise(layers):
-        passages = watched.reach.passages(before.written.value, after.entered)
-        if after.read.value.number not in {value.number for value in passages}:
-            return False
-    return True
+def is_plain(watched: Watched, run: Sequence[Call]) -> bool:
+    """Whether everything that the first call wrote passes through each of the others: no skips, no branches."""
+    spine = {value.number for value in watched.reach.passages(run[0].written.value)} if run else set()
+    return all(call.written.value.number in spine for call in run)
 
 
 def hands_on(run: Run) -> bool:
@@ -95,7 +92,7 @@ class _Search:
         for call in calls:
             families.setdefault(call.family, []).append(call)
         direct = [found for family in families.values() for found in self._direct(family)]
-        direct += [(len(run), run) for run in self._siblings(calls)]
+        direct += [(len(run), run) for run in self._siblings(calls, [run for length, run in direct if length > 1])]
         longest = max((length for length, _ in direct), default=0)
         if longest > 1:
             return _distinct(run for length, run in direct if length == longest)
@@ -104,23 +101,27 @@ class _Search:
         return [run for run in outer if len(run) == max(map(len, outer))]
 
     def _direct(self, family: Run) -> list[tuple[int, Run]]:
-        """Chains of one family in which some blocks hand on directly, and the longest stretch that does."""
+        """Chains of one family in which some blocks hand on directly, and how long they count: the longest stretch that
+        does, or all of it where nothing goes around what stands in between."""
         found = []
         for group in self._joined(_runs(family, lambda a, b: a.written.same_as(b.read))):
             stretches = self._trimmed([run for run in group if len(run) > 1])
             whole = self._trimmed([[call for run in group for call in run]])
-            found += [(max(map(len, stretches)), run) for run in whole if stretches]
+            for run in whole if stretches else ():
+                found.append((len(run) if is_plain(self.watched, run) else max(map(len, stretches)), run))
         return found
 
-    def _siblings(self, calls: Sequence[Call]) -> list[Run]:
-        """Modules of any type that lie in one list and hand the stream on in its shape."""
+    def _siblings(self, calls: Sequence[Call], others: Sequence[Run]) -> list[Run]:
+        """Modules of any type that lie in one list and hand the stream on in its shape: where no modules of one type
+        do so, or where those are a part of them."""
         lists: dict[str, Run] = {}
         for call in calls:
             if len(list(call.module.children())) and call.read.value.shape == call.written.value.shape:
                 lists.setdefault(call.name.rpartition(".")[0], []).append(call)
         runs = [run for siblings in lists.values() for run in _runs(siblings, lambda a, b: a.written.same_as(b.read))]
         mixed = [run for run in runs if len({call.family for call in run}) > 1]
-        return self._trimmed([run for run in mixed if all(c.name.rpartition(".")[2].isdecimal() for c in run)])
+        listed = self._trimmed([run for run in mixed if all(c.name.rpartition(".")[2].isdecimal() for c in run)])
+        return [run for run in listed if not others or any(set(map(id, other)) < set(map(id, run)) for other in others)]
 
     def _joined(self, runs: Sequence[Run]) -> list[list[Run]]:
         """Runs that follow one another on one stream, such as stages with something in between, side by side."""

@@ -168,6 +168,7 @@ def _found(division: Division, run: Run) -> Found:
     sites = boundaries.sites()
     taps = tuple(_tap(watched, run, number, site) for number, site in enumerate(sites))
     pattern = pattern_of_calls(watched, run)
+    read_at = tuple(_read_at(watched, tap, site) for tap, site in zip(taps, sites, strict=True))
     chain = Chain(
         blocks=tuple(call.name for call in run),
         taps=taps,
@@ -175,9 +176,9 @@ def _found(division: Division, run: Run) -> Found:
         changes_input=watched.changes_input,
         values_per_sample=max(sum(prod(site.shape) for site in sites) // watched.samples, 1),
         left_at=watched.left_at,
-        read_at=tuple(_read_at(watched, tap, site) for tap, site in zip(taps, sites, strict=True)),
+        read_at=read_at,
         found=not division.given,
-        parts=parts_in_words(watched, run, sites, pattern, boundaries.between),
+        parts=parts_in_words(watched, run, read_at, pattern, boundaries.between),
         parameters=parameters_between(division.model, watched, run, sites),
     )
     return Found(chain, watched, sites[0])

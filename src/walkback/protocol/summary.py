@@ -14,13 +14,13 @@ from walkback.protocol.parameters import parameters_of
 MOST_NAMES = 6
 
 
-def parts_in_words(watched: Watched, run: Run, sites: Sequence[Value], pattern: str, between: Iterable[str]) -> str:
+def parts_in_words(watched: Watched, run: Run, read_at: Sequence[int], pattern: str, between: Iterable[str]) -> str:
     """`stem: embed; blocks: layers.* (3); between: add; head: norm, head`."""
-    first, last = sites[0].time, sites[-1].time
-    names = watched.names
-    before = [names[m] for m, left in watched.left_at.items() if left <= first and m in names and _has_weights(m)]
-    after = [call.name for call in watched.calls if call.entered > last and call.has_weights]
-    after = [name for name in after if watched.reach and name not in {call.name for call in run}]
+    names, blocks = watched.names, {call.name for call in run}
+    done = [module for module, left in watched.left_at.items() if left <= read_at[0]]
+    before = [names[module] for module in done if _has_weights(module)]
+    behind = [call for call in watched.calls if call.entered >= read_at[-1] and call.has_weights]
+    after = [call.name for call in behind if watched.leads_on(call) and call.name not in blocks]
     return "; ".join(
         [
             f"stem: {_listed(_outermost(before)) or 'none'}",
