@@ -101,8 +101,9 @@ class Boundaries:
             return block.written.value
         stretches = [self._stretch(block, start, end, before) for start, end in pairwise(passages)]
         single = not any(call.inside(block) for call in self.watched.calls)
-        stage = Stage(single, len(self.run) > 1, frozenset(self.between))
-        return self._latest(passages[: 1 + stage.extent(stretches)])
+        extent = Stage(single, len(self.run) > 1, frozenset(self.between)).extent(stretches)
+        self.between.update(kind for stretch in stretches[:extent] for kind in stretch.kinds)
+        return self._latest(passages[: 1 + extent])
 
     def _stretch(self, block: Call, start: Value, end: Value, before: Value) -> Stretch:
         """What happens from one value behind a block to another."""

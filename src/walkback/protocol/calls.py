@@ -153,7 +153,7 @@ def watch_forward(model: nn.Module, batch: Batch) -> Watched:
         logits = given.call(model, copy=False)
         output = flow.value_of(logits)
     changed = not all(map(torch.equal, given.tensors(), batch.tensors()))
-    reach = Reach(flow, output)
+    reach = Reach(flow.values, output)
     return Watched(
         calls=sorted((note.call(reach) for note in watch.notes), key=lambda call: call.entered),
         logits=logits,

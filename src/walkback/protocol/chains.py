@@ -14,6 +14,7 @@ from itertools import pairwise
 from torch import nn
 
 from walkback.protocol.calls import Call, Watched
+from walkback.protocol.flow import Reach
 
 Run = list[Call]
 
@@ -24,15 +25,42 @@ def found_runs(watched: Watched, candidates: Iterable[Call]) -> list[Run]:
     """The chains that the structure shows as well as each other: none, one, or several to choose between."""
     calls = [call for call in candidates if call.has_matrix and watched.leads_on(call)]
     layers = innermost(calls)
-    search = _Search(watched, calls)
+    search = _Search(watched)
     if not is_plain(watched, layers):
         runs = search.best(_without_spine(watched, calls, layers))
-        return [run for run in runs if len(run) > 1]
+        return [run for run in runs if len(run) > 1 and not _is_one_branch(watched, calls, run)]
     single = set(map(id, layers))
     around = [c for c in calls if id(c) not in single and not isinstance(c.module, CONTAINERS)]
     runs = [run for run in search.best(around) if len(run) > 1]
     hidden = [call for call in layers if isinstance(call.module, nn.RNNBase)] or layers[:-1]
     return runs or ([hidden] if hidden else [])
+
+
+def runs_by_call(watched: Watched, candidates: Sequence[Call]) -> list[Run]:
+    """Of modules that are called several times: the longest chain of their first calls, of their second, and so on."""
+    again = [c for c in candidates if c.has_matrix and watched.leads_on(c) and watched.visits[c.module] > 1]
+    found = []
+    for nth in sorted({call.nth for call in again}):
+        best = _Search(watched).best([call for call in again if call.nth == nth])
+        found += best[:1] or [[call for call in innermost(again) if call.nth == nth][:1]]
+    return [run for run in found if run]
+
+
+def _is_one_branch(watched: Watched, calls: Sequence[Call], run: Run) -> bool:
+    """Whether a skip goes around all of the run and none of its blocks has one: then it lies inside one block."""
+    first, second = run[:2]
+    around = {value.number for value in watched.reach.passages(first.read.value)}
+    between = watched.reach.passages(first.written.value, second.entered)
+    if not between or any(value.number in around for value in between):
+        return False
+    return not any(_has_skip(watched, calls, call) for call in run)
+
+
+def _has_skip(watched: Watched, calls: Sequence[Call], block: Call) -> bool:
+    """Whether what a block reads reaches what it writes past one of the layers inside it."""
+    inside = Reach(watched.reach.values, block.written.value)
+    passages = {value.number for value in inside.passages(block.read.value)}
+    return any(call.written.value.number not in passages for call in calls if call.inside(block))
 
 
 def innermost(calls: Sequence[Call]) -> Run:
@@ -61,7 +89,8 @@ def _without_spine(watched: Watched, calls: Sequence[Call], layers: Sequence[Cal
     """Leave out single layers that all of the stream passes through, where others of their kind have a skip around."""
     first = layers[0]
     spine = {value.number for value in watched.reach.passages(first.written.value)}
-    on_spine = {id(layer) for layer in layers if layer.written.value.number in spine}
+    once = [layer for layer in layers if watched.visits[layer.module] == 1]
+    on_spine = {id(layer) for layer in once if layer.written.value.number in spine}
     branches = {c.family for c in layers if id(c) not in on_spine and watched.leads_to(first, c)}
     return [call for call in calls if id(call) not in on_spine or call.family not in branches]
 
@@ -80,8 +109,8 @@ def _runs(family: Sequence[Call], linked: Callable[[Call, Call], bool]) -> list[
 class _Search:
     """The longest chains among some calls: handed on directly, or, where there are none, through other operations."""
 
-    def __init__(self, watched: Watched, calls: Sequence[Call]) -> None:
-        self.watched, self.calls = watched, calls
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
 
     def best(self, calls: Sequence[Call]) -> list[Run]:
         """Of the longest, not those inside others, nor the later of two that take turns on one stream."""
@@ -145,7 +174,29 @@ class _Search:
         if last.written.value.same_as == self.watched.output.same_as:
             return True
         later = (c for c in self.watched.calls if c.entered > last.left and c.has_weights)
-        return not hands_on(run) and not any(self.watched.leads_to(last, call) for call in later)
+        if hands_on(run) or any(self.watched.leads_to(last, call) for call in later):
+            return False
+        return not self._meets_elsewhere(run[-2], last)
+
+    def _meets_elsewhere(self, block: Call, last: Call) -> bool:
+        """Whether a block reaches the logits beside the last one, and not as a skip around it: then that is no head.
+
+        So do layers whose activity is added up, as in forward-forward networks.
+        """
+        past, behind = {block.written.value.number}, {last.written.value.number}
+        for value in self.watched.reach.values[block.written.value.number + 1 :]:
+            sources = set(value.inputs)
+            if sources & past and sources & behind:
+                return value.shape != last.written.value.shape
+            if sources & behind:
+                behind.add(value.number)
+            elif sources & past and not any(map(self._is_matrix, sources)):
+                past.add(value.number)
+        return False
+
+    def _is_matrix(self, number: int) -> bool:
+        value = self.watched.reach.values[number]
+        return value.weighted and not value.fed and len(value.shape) > 1
 
     def _outermost(self, best: list[Run]) -> list[Run]:
         outer = [run for run in best if not any(_inside(run, other) for other in best if other is not run)]

@@ -9,7 +9,7 @@ from torch import nn
 from walkback.errors import BlocksError
 from walkback.protocol.boundaries import Boundaries
 from walkback.protocol.calls import is_quantised
-from walkback.protocol.chains import Run
+from walkback.protocol.chains import Run, runs_by_call
 from walkback.protocol.offers import Offers
 from walkback.protocol.parts import Division
 from walkback.protocol.unrolled import unrolled_in_time
@@ -25,7 +25,7 @@ def chosen_run(division: Division) -> Run:
             raise choice.unlinked(runs)
         return runs[0]
     if len(runs) > 1:
-        raise BlocksError(f"several chains of blocks are as long as each other. {choice.pass_one_of(runs)}")
+        raise choice.several(runs)
     choice.check(runs[0])
     return runs[0]
 
@@ -54,11 +54,23 @@ class _Choice:
                 f"{self.kind} is quantised: {quantised} and its like pass integers on, of which there is no norm and "
                 "no gradient. Diagnose the floating-point model that it was made from."
             )
-        singles = self.offers.singles(self.division.candidates())
+        candidates = self.division.candidates()
+        singles = runs_by_call(self.watched, candidates) or self.offers.singles(candidates)
         return BlocksError(
             f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
             f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
         )
+
+    def several(self, runs: Sequence[Run]) -> BlocksError:
+        """Chains of one length, or of one module's several calls."""
+        by_call = runs_by_call(self.watched, self.division.candidates())
+        if by_call and any(self.watched.visits[call.module] > 1 for run in runs for call in run):
+            name, times = by_call[0][0].name, self.watched.visits[by_call[0][0].module]
+            return BlocksError(
+                f"the forward pass calls {name} {times} times, and not as one chain: as with two inputs to one "
+                f"encoder, or steps in time. Depth is layers: choose a call. {self.pass_one_of(by_call)}"
+            )
+        return BlocksError(f"several chains of blocks are as long as each other. {self.pass_one_of(runs)}")
 
     def unlinked(self, runs: Sequence[Run]) -> BlocksError:
         """The named blocks are not one chain."""
@@ -88,11 +100,12 @@ class _Choice:
     def _check_time(self, run: Run) -> None:
         module = unrolled_in_time(self.watched, run)
         if module is not None:
-            calls = [call for call in run if call.module is module]
+            last = runs_by_call(self.watched, self.division.candidates())[-1]
             raise BlocksError(
-                f"{self.watched.names[module]} is called {len(calls)} times, each time with a new part of the input: "
-                f"the network is unrolled in time, and depth is layers, not time. For its last step, or to count the "
-                f"steps as depth all the same, pass one of: {self.offers.of([[calls[-1]], run])}."
+                f"{self.watched.names[module]} is called {self.watched.visits[module]} times, each time with a new "
+                "part of the input: the network is unrolled in time, and depth is layers, not time. For the layers at "
+                "the last step, or to count the steps as depth all the same, pass one of: "
+                f"{self.offers.of([last, run])}."
             )
 
     def _check_crossing(self, run: Run) -> None:

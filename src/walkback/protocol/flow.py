@@ -217,8 +217,8 @@ def _read_by(name: str, given: Sequence[Tensor]) -> Sequence[Tensor]:
 class Reach:
     """Which values of a flow lead to its output, and through which single values everything must pass."""
 
-    def __init__(self, flow: Flow, output: Value) -> None:
-        self.values, self.output = flow.values, output
+    def __init__(self, values: Sequence[Value], output: Value) -> None:
+        self.values, self.output = values, output
         self._uses: dict[int, list[int]] = {output.number: []}
         for value in reversed(self.values[: output.number + 1]):
             if value.number in self._uses:

@@ -56,8 +56,11 @@ class Offers:
         return f"blocks={pattern!r} ({len(run)} block{'s' if len(run) > 1 else ''})"
 
     def singles(self, candidates: Sequence[Call]) -> list[Run]:
-        """Modules that may each be the only block: those around layers, or else layers, but for the last."""
+        """Modules that may each be the only block: those around layers, or layers with a skip around, or any layer but
+        the last."""
         calls = [call for call in candidates if call.has_matrix and self.watched.leads_on(call)]
         layers = innermost(calls)
         around = [call for call in calls if call not in layers]
-        return [[call] for call in around or layers[:-1]]
+        spine = self.watched.reach.passages(layers[0].written.value) if layers else []
+        branches = [call for call in layers if all(call.written.value is not value for value in spine)]
+        return [[call] for call in around or branches or layers[:-1]]
