@@ -4,6 +4,7 @@
     ├── InputError           what the caller handed in cannot be used
     │   ├── BatchError         an evaluation batch: empty, unlabelled, labels out of range
     │   ├── BlocksError        the blocks of the network: none found, ambiguous, not reached
+    │   │   └── NoGradient       autograd's graph is cut between two sites
     │   ├── CreditError        a credit rule gave something other than one tensor per site
     │   └── UnknownName        a name that is in no registry
     ├── RecordError          a file is not a record that this version reads
@@ -38,6 +39,15 @@ class BatchError(InputError):
 
 class BlocksError(InputError):
     """The blocks of a network could not be found, chosen or reached."""
+
+
+class NoGradient(BlocksError):
+    """Autograd's graph is cut: no gradient comes back to a site."""
+
+    def __init__(self, message: str, site: int) -> None:
+        super().__init__(message)
+        self.site = site
+        """The last site that the loss does not reach."""
 
 
 class CreditError(InputError):

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import BatchError, BlocksError
+from walkback.errors import BatchError, NoGradient
 from walkback.protocol import numerics
 from walkback.protocol.batches import Batch
 from walkback.protocol.credit import Trace
-from walkback.protocol.losses import Loss, error_at_logits
+from walkback.protocol.losses import Loss, count_correct, error_at_logits
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Chain, samples_first
@@ -29,7 +29,7 @@ class Capture:
 
     trace: Trace
     grads: Sequence[Tensor]
-    """∂ℓ(x)/∂h_l(x) at each site, shaped like the site."""
+    """∂ℓ(x)/∂h_l(x) at each site, shaped like the site; none where no gradient is measured."""
     reduction: TokenReduction
     offset: int = 0
     """How many samples came in earlier batches."""
@@ -142,9 +142,10 @@ def _sites_and_grads(call: Callable[[], Tensor], reader: SiteReader, error_of: C
         stream_kept = reader.was_kept()
         error = error_of(logits)
         if not logits.requires_grad:
-            raise BlocksError(
+            raise NoGradient(
                 "the loss does not reach the blocks: the logits do not depend on the residual stream. Pass blocks= "
-                "with modules that the output is computed from."
+                "with modules that the output is computed from.",
+                site=len(chain.taps) - 1,
             )
         scale = _backward(reader, logits, error)
     samples = logits.shape[0]
@@ -168,9 +169,10 @@ def _backward(reader: SiteReader, logits: Tensor, error: Tensor) -> Tensor | Non
         reader.pull_back(logits, error.to(logits.dtype))
     unreached = [i for i in range(len(reader.values)) if i not in reader.grads]
     if unreached:
-        raise BlocksError(
+        raise NoGradient(
             f"the loss does not reach site '{reader.chain.taps[unreached[0]]}'. Pass blocks= with modules that the "
-            "output is computed from."
+            "output is computed from.",
+            site=unreached[-1],
         )
     return scale
 
@@ -238,6 +240,30 @@ def capture(
     )
     trace = Trace(batch.inputs, sites.hiddens, sites.logits, batch.targets, sites.error)
     return Capture(trace, sites.grads, reduction, offset, chain.middle)
+
+
+@torch.no_grad()
+def capture_stream(
+    model: nn.Module,
+    chain: Chain,
+    batch: Batch,
+    loss: Loss | None,
+    reduction: TokenReduction,
+    offset: int = 0,
+) -> Capture:
+    """Measure one batch without any gradient: h_l and the logits alone."""
+    reader = SiteReader(chain, gradients=False)
+    with reader.attached():
+        logits = _checked(batch.call(model, chain.changes_input), batch)
+        reader.check_complete()
+    if chain.keeps_stream and not reader.was_kept():
+        return capture_stream(model, replace(chain, keeps_stream=False), batch, loss, reduction, offset)
+    hiddens = [samples_first(h, tap, len(logits)) for h, tap in zip(reader.values, chain.taps, strict=True)]
+    error = torch.full_like(logits, torch.nan, dtype=torch.float64)
+    if loss is None and count_correct(logits, batch.targets) is not None:
+        error = error_at_logits(None, logits, batch.targets)
+    trace = Trace(batch.inputs, hiddens, logits, batch.targets, error)
+    return Capture(trace, (), reduction, offset, chain.middle)
 
 
 def _checked(logits: Tensor, batch: Batch) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain as chained
 from typing import Any
@@ -14,10 +15,10 @@ from torch import nn
 from walkback._version import __version__
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batches import Batch, Calling, in_pieces, joined, read_batches
-from walkback.protocol.capture import capture
+from walkback.protocol.capture import Capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks
-from walkback.protocol.fidelity import double_pass, fidelity_of
+from walkback.protocol.fidelity import Fidelity, fidelity_of
 from walkback.protocol.folding import Folding
 from walkback.protocol.headline import GivenScores
 from walkback.protocol.independence import chain_of_independent
@@ -25,12 +26,14 @@ from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
-from walkback.protocol.records import DiagnosticReport, FrozenBaseline, Measurements, Score
-from walkback.protocol.reduction import TokenReduction, default_reduction
+from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score
+from walkback.protocol.reduction import TokenReduction
+from walkback.protocol.reference import NO_GRADIENTS, Reference
+from walkback.protocol.reference_source import Source
 from walkback.protocol.site_choice import Sites, chosen_sites
 from walkback.protocol.sites import Blocks, Chain, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.untouched import underneath, untouched
+from walkback.protocol.untouched import AsFound, underneath, untouched
 
 MOST_SAMPLES, MOST_SITE_VALUES = 640, 2**20
 """Small batches are measured together up to this many samples, half of the published protocol, and this many values
@@ -65,6 +68,8 @@ def diagnose(
     micro_batch: int | None = None,
     sites: Sites = None,
     gather: bool | None = None,
+    reference: nn.Module | str | None = None,
+    gradients: bool = True,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -99,21 +104,28 @@ def diagnose(
         sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
         gather: measure together with the other processes of a torch.distributed job, each on its own share of the
             batches, for one report on all; by default where the model is DistributedDataParallel.
+        reference: where the true gradient comes from, if not from the network: a plain twin of it, of the same
+            function; or `declared` to keep a declared backward pass that is not its gradient, unchecked, for Γ alone.
+        gradients: False for networks that no loss is backpropagated through: (a) and the accuracy are measured alone.
     """
-    plain = underneath(model)
+    plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     ranks = Ranks.of(model, gather)
-    with ranks.together(), untouched(plain):
+    with ranks.together(), untouched(plain) as as_found, source.untouched():
         calling = Calling(forward_kwargs or {}, logits)
         batches = in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch)
         parts = Parts(blocks, stem, head)
-        session = Session(plain, batches, parts, loss, reduction, meter, sites, micro_batch, ranks, given.baseline)
+        session = Session(
+            plain, batches, parts, loss, reduction, meter, sites, micro_batch, ranks, given.baseline, source, as_found
+        )
         fields = session.measure()
     remarks = given.warnings(fields, seed)
     fields |= given.fields()
-    if meter is not None:
+    if not gradients:
+        fields["alignment"] = Alignment(unavailable=NO_GRADIENTS)
+    elif meter is not None:
         fields["alignment"] = meter.figures()
     return judge(
         Measurements(**fields),
@@ -122,7 +134,7 @@ def diagnose(
         notes=notes,
         seed=seed,
         require_all=require_all,
-        warnings=_warnings(meter, fields["samples"]) + remarks + ranks.warnings(),
+        warnings=_warnings(meter, session.checked, fields["samples"]) + remarks + ranks.warnings(),
         provenance=session.provenance() | ranks.provenance(),
     )
 
@@ -141,33 +153,50 @@ class Session:
     micro_batch: int | None = None
     ranks: Ranks = field(default_factory=Ranks)
     baseline: FrozenBaseline | None = None
+    source: Source = field(default_factory=Source)
+    as_found: AsFound = nullcontext
     chain: Chain | None = None
+    checked: bool = False
+    """Whether the reference gradient is known to be that of the network."""
 
     def measure(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches."""
         first = next(self.batches)
         look = first.first(min(LOOK_SAMPLES, first.size))
-        found = chain_of_independent(self.model, look, self.parts)
+        found = chain_of_independent(self.model, look, self.parts, self.source.gradients)
         chain = self.chain = chosen_sites(found, self.sites, self.meter is not None)
         check_matched(self.baseline, self.model, chain)
-        folding, exact, fidelity = Folding(chain), None, None
+        reference, folding, fidelity = None, None, None
         reduction = self.reduction or TokenReduction.FLATTEN
         for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
-            if exact is None:
-                exact = double_pass(self.model, chain, batch, self.loss)
-                chain = replace(chain, keeps_stream=not isinstance(exact, str) and exact.stream_kept)
-            seen = capture(self.model, chain, batch, self.loss, reduction, folding.samples)
+            if reference is None or folding is None:
+                reference = self.source.find(self.model, chain, batch, self.loss, self.sites)
+                chain = replace(chain, keeps_stream=reference.stream_kept)
+                folding = Folding(chain, gradients=reference.judged)
+            seen = reference.capture(self.model, chain, batch, self.loss, reduction, folding.samples)
             if fidelity is None:
-                reduction = self.reduction or default_reduction(seen.grads[-1])
+                reduction = self.reduction or reference.reduction(self.model, chain, batch, seen)
                 seen = replace(seen, reduction=reduction)
-                fidelity = fidelity_of(seen, exact)
+                fidelity = fidelity_of(seen, reference.exact) if reference.judged else Fidelity(None)
             folding.add(seen)
-            if self.meter is not None:
-                self.meter.add(seen)
+            self._align(seen, reference)
             del batch, seen  # before the next is joined, not after
+        assert reference is not None
+        assert folding is not None
         assert fidelity is not None
-        fidelity = self.ranks.merged(folding, self.meter, fidelity)
-        return folding.fields() | fidelity.fields()
+        fidelity, check = self.ranks.merged(folding, self.meter, fidelity, reference.check)
+        self.checked = check.passed is True
+        return folding.fields() | fidelity.fields() | {"reference_check": check}
+
+    def _align(self, seen: Capture, reference: Reference) -> None:
+        """Compare the credit with the gradient, where there is one of each."""
+        if self.meter is None:
+            return
+        if not reference.measured:
+            self.meter.unavailable = reference.check.reason
+        # A credit rule may run the network's own backward pass, hooks and all.
+        with self.as_found():
+            self.meter.add(seen)
 
     def _samples_at_once(self, first: Batch) -> int:
         """How many samples to measure in one pass: more than a batch holds, as long as the sites stay small.
@@ -198,7 +227,8 @@ class Session:
         }
 
 
-def _warnings(meter: AlignmentMeter | None, samples: int) -> list[str]:
+def _warnings(meter: AlignmentMeter | None, checked: bool, samples: int) -> list[str]:
     if meter is None:
         return []
-    return list(meter.facts.warnings(bool(getattr(meter.rule, "independent_feedback", False)), samples))
+    independent = bool(getattr(meter.rule, "independent_feedback", False))
+    return list(meter.facts.warnings(independent, samples, checked))

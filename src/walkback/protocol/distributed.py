@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError, WalkbackError
 from walkback.protocol.fidelity import Fidelity
+from walkback.protocol.records import ReferenceCheck
 from walkback.registry import DIAGNOSTICS
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Measured:
     reduction: str
     parts: dict[str, Any]
     fidelity: Fidelity
+    check: ReferenceCheck
     credit: dict[str, Any] | None
 
 
@@ -97,10 +99,12 @@ class Ranks:
         finally:
             _DEALT.reset(token)
 
-    def merged(self, folding: Folding, meter: AlignmentMeter | None, fidelity: Fidelity) -> Fidelity:
-        """Put what all ranks have measured in the place of this one's share; the fidelity of all."""
+    def merged(
+        self, folding: Folding, meter: AlignmentMeter | None, fidelity: Fidelity, check: ReferenceCheck
+    ) -> tuple[Fidelity, ReferenceCheck]:
+        """Put what all ranks have measured in the place of this one's share; the fidelity and the check of all."""
         if self.ranks == 1:
-            return fidelity
+            return fidelity, check
         assert folding.opening is not None
         own = Measured(
             samples=folding.samples,
@@ -108,6 +112,7 @@ class Ranks:
             reduction=folding.opening.reduction.value,
             parts=_on_cpu(folding.parts),
             fidelity=fidelity,
+            check=check,
             credit=None if meter is None else _on_cpu(meter.state()),
         )
         everyone = self._exchange(own)
@@ -117,7 +122,7 @@ class Ranks:
             meter.replace([measured.credit for measured in everyone if measured.credit is not None])
         self.counts = tuple(measured.samples for measured in everyone)
         folding.samples = sum(self.counts)
-        return _mean_fidelity([measured.fidelity for measured in everyone])
+        return _mean_fidelity([m.fidelity for m in everyone]), _agreed([m.check for m in everyone])
 
     def warnings(self) -> list[str]:
         """What a reader should know about how the samples were dealt out."""
@@ -194,11 +199,30 @@ def _check_alike(everyone: Sequence[Measured]) -> None:
 
 
 def _merged_parts(everyone: Sequence[Measured]) -> dict[str, Any]:
-    merged = dict(everyone[0].parts)
+    # A rank without a reference has measured no gradient, and then there is none of the whole.
+    common = [name for name in everyone[0].parts if all(name in other.parts for other in everyone)]
+    merged = {name: everyone[0].parts[name] for name in common}
     for other in everyone[1:]:
-        for name, part in other.parts.items():
-            merged[name] = DIAGNOSTICS.load(name).merge(merged[name], part)
+        for name in common:
+            merged[name] = DIAGNOSTICS.load(name).merge(merged[name], other.parts[name])
     return merged
+
+
+def _agreed(checks: Sequence[ReferenceCheck]) -> ReferenceCheck:
+    """One check of all ranks: as good as the worst, with the largest error; ranks that differ have none."""
+    worst = min(checks, key=lambda check: {False: 0, None: 1, True: 2}[check.passed])
+    kinds = {check.candidate for check in checks}
+    if len(kinds) > 1 and worst.passed:
+        reason = f"The ranks took different gradients for the true one: {', '.join(sorted(kinds))}."
+        return worst.model_copy(update={"passed": None, "reason": reason})
+    errors = [check.error for check in checks if check.error is not None]
+    return worst.model_copy(
+        update={
+            "error": max(errors, default=None),
+            "directions": sum(check.directions for check in checks),
+            "kinks_discarded": sum(check.kinks_discarded for check in checks),
+        }
+    )
 
 
 def _mean_fidelity(fidelities: Sequence[Fidelity]) -> Fidelity:

@@ -21,7 +21,7 @@ class Opening:
     shapes: tuple[tuple[int, ...], ...]
     """Of h_l, at each site."""
     widths: tuple[int, ...]
-    """Of one sample's vector, at each site."""
+    """Of one sample's gradient, at each site; none where no gradient is measured."""
 
     @classmethod
     def of(cls, seen: Capture) -> Opening:
@@ -33,11 +33,16 @@ class Opening:
 class Folding:
     """What some diagnostics, all of them where not said, measure on one batch after another."""
 
-    def __init__(self, chain: Chain, diagnostics: Iterable[str] | None = None) -> None:
+    def __init__(self, chain: Chain, diagnostics: Iterable[str] | None = None, gradients: bool = True) -> None:
         self.chain = chain
         self.samples = 0
         self.opening: Opening | None = None
-        self._diagnostics = {name: DIAGNOSTICS.load(name) for name in diagnostics or DIAGNOSTICS}
+        loaded = {name: DIAGNOSTICS.load(name) for name in diagnostics or DIAGNOSTICS}
+        self._diagnostics = {
+            name: one for name, one in loaded.items() if gradients or not getattr(one, "needs_gradient", True)
+        }
+        self._broken_logits: int | None = None if gradients else 0
+        """Samples with NaN or Inf in their logits, where no diagnostic of the gradient counts them."""
         self.parts: dict[str, Any] = {}
         """What each diagnostic has added up so far, by its name."""
 
@@ -46,6 +51,8 @@ class Folding:
         self.opening = self.opening or Opening.of(seen)
         _check_widths(self.opening, seen)
         self.samples += seen.samples
+        if self._broken_logits is not None:
+            self._broken_logits += int(seen.broken_logits.sum())
         for name, diagnostic in self._diagnostics.items():
             part = diagnostic.measure(seen)
             self.parts[name] = diagnostic.merge(self.parts[name], part) if name in self.parts else part
@@ -61,6 +68,8 @@ class Folding:
             "samples": self.samples,
             "site_reduction": "; ".join(described),
         }
+        if self._broken_logits is not None:
+            fields["nonfinite_logits"] = self._broken_logits
         extra: dict[str, Any] = {}
         for name, part in self.parts.items():
             figures = self._diagnostics[name].figures(part)

@@ -10,21 +10,32 @@ from torch.autograd.function import BackwardCFunction
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from walkback.errors import InputError
+from walkback.errors import InputError, NoGradient
 from walkback.protocol.batches import Batch
 from walkback.protocol.calls import Watched
 from walkback.protocol.flow import Value
+from walkback.protocol.seen_through import Sight
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Blocks, Chain, Parts, find_and_watch, samples_first
 
 REMEDY = "Give it running statistics, or measure one sample at a time."
 
 
-def chain_of_independent(model: nn.Module, batch: Batch, blocks: Blocks | Parts = None) -> Chain:
-    """The chain of blocks, found in one watched pass over a few samples that do not influence each other."""
+def chain_of_independent(
+    model: nn.Module, batch: Batch, blocks: Blocks | Parts = None, gradients: bool = True
+) -> Chain:
+    """The chain of blocks, found in one watched pass over a few samples that do not influence each other.
+
+    Without gradients, what they would show of an influence is not looked at.
+    """
     _check_modules(model)
+    # Samples may meet in a backward pass of the network's own that do not in what it computes.
+    return Sight().run(lambda: _chain(model, batch, blocks, gradients))
+
+
+def _chain(model: nn.Module, batch: Batch, blocks: Blocks | Parts, gradients: bool) -> Chain:
     chain, watched, first = find_and_watch(model, batch, blocks)
-    leak = _leak_between_samples(model, chain, batch, watched, first) if batch.size > 1 else 0.0
+    leak = _leak_between_samples(model, chain, batch, watched, first) if batch.size > 1 and gradients else 0.0
     if leak > 0:
         raise InputError(
             f"the logits of one sample depend on '{chain.taps[0]}' of another (gradient {leak:.1e}, expected 0), "
@@ -94,7 +105,10 @@ def _grad_in_own_pass(model: nn.Module, chain: Chain, batch: Batch) -> Tensor | 
     """The same by a pass whose graph begins at h_0."""
     reader = SiteReader(chain)
     with reader.attached():
-        logits = batch.call(model, chain.changes_input)
+        try:
+            logits = batch.call(model, chain.changes_input)
+        except NoGradient:
+            return None  # the measuring pass says where
         if not reader.values or not logits.requires_grad:
             return None
         reader.pull_back(logits, _last_alone(logits))

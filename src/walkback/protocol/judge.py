@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, State
+from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
 from walkback.protocol.verdict import is_complete, verdict_of
 from walkback.protocol.wording import figure
@@ -52,10 +52,23 @@ def judge(
 
 
 def _marked(alignment: Alignment | None, measured: Measurements, readings: Sequence[Reading]) -> Alignment | None:
-    """Γ with the caveat that a fired gradient floor puts on it."""
-    floor = next((r for r in readings if r.letter == "b"), None)
-    if alignment is None or alignment.sites is None or floor is None or floor.state is not State.FIRE:
+    """Γ with the caveats that an unchecked reference and a fired gradient floor put on it."""
+    if alignment is None or alignment.sites is None:
         return alignment
+    marks = [*_unchecked(measured.reference_check), *_at_floor(measured, readings)]
+    return alignment.model_copy(update={"mark": " ".join(marks)}) if marks else alignment
+
+
+def _unchecked(check: ReferenceCheck | None) -> list[str]:
+    if check is None or check.passed:
+        return []
+    return [f"unchecked: whether this is the cosine with the true gradient is not known. {check.reason}"]
+
+
+def _at_floor(measured: Measurements, readings: Sequence[Reading]) -> list[str]:
+    floor = next((r for r in readings if r.letter == "b"), None)
+    if floor is None or floor.state is not State.FIRE:
+        return []
     if measured.reference_fidelity is None:
         trust = "the reference fidelity was not measured, so whether this Γ is right is not known"
     elif all(fidelity >= RELIABLE_FIDELITY for fidelity in measured.reference_fidelity):
@@ -65,5 +78,4 @@ def _marked(alignment: Alignment | None, measured: Measurements, readings: Seque
         )
     else:
         trust = f"the reference itself is unreliable (fidelity {figure(min(measured.reference_fidelity))})"
-    mark = f"(b) fired, {floor.reason}: a Γ from code that clamps norms would be wrong here; {trust}."
-    return alignment.model_copy(update={"mark": mark})
+    return [f"(b) fired, {floor.reason}: a Γ from code that clamps norms would be wrong here; {trust}."]

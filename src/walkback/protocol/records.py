@@ -79,6 +79,31 @@ class Alignment(Record):
     """Why Γ is N/A. It is never replaced by 1.0."""
 
 
+class ReferenceCheck(Record):
+    """Which gradient stands for the true one, and how it compares with finite differences of the loss."""
+
+    candidate: Literal["autograd", "seen_through", "declared", "none"]
+    """Autograd's as it is; with backward passes of the network's own seen through; as they are declared."""
+    passed: bool | None = None
+    """Whether it is the gradient of the network; None where that could not be checked, or was not to be."""
+    error: Number | None = None
+    """The largest difference over the directions, relative to what a gradient of that size gives along them."""
+    sites: Counts = ()
+    """Where finite differences were taken."""
+    directions: int = 0
+    """How many directions the error rests on."""
+    kinks_discarded: int = 0
+    """How many were left out, because the loss has a kink along them."""
+    seen_through: tuple[str, ...] = ()
+    """The backward passes that were not taken at their word."""
+    kept: tuple[str, ...] = ()
+    """The backward passes that were used as declared."""
+    twin: bool = False
+    """The gradient is that of another network, of the same function."""
+    reason: str = ""
+    """Why it did not pass, or could not be checked, and what to do."""
+
+
 class Measurements(Record):
     """The numbers that the protocol judges, at the sites h_0 … h_L. What is None was not measured.
 
@@ -114,6 +139,8 @@ class Measurements(Record):
     """Mean cosine between the working-precision gradient and the fp64 one at each site."""
     no_fidelity: str = ""
     """Why the reference fidelity was not measured."""
+    reference_check: ReferenceCheck | None = None
+    """Where the gradient comes from, and whether it is that of the network."""
 
     stability_layer: int | None = Field(default=None, ge=0)
     """The site at which (c) is judged."""

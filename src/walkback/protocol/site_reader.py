@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
-from walkback.errors import BlocksError
+from walkback.errors import BlocksError, NoGradient
 from walkback.protocol.function_taps import FunctionTaps, needs_functions
 from walkback.protocol.sites import Chain, Tap
 from walkback.protocol.tensors import floating_tensors
@@ -39,10 +39,12 @@ class _Begin(torch.autograd.Function):
 class SiteReader:
     """Hooks that read the sites of a chain as they pass, and their gradients on the way back."""
 
-    def __init__(self, chain: Chain, begin_in: torch.dtype | None = None) -> None:
+    def __init__(self, chain: Chain, begin_in: torch.dtype | None = None, gradients: bool = True) -> None:
         self.chain = chain
         self.begin_in = begin_in
         """What the stream is converted to at h_0, if to anything."""
+        self.gradients = gradients
+        """Whether a graph begins at h_0."""
         self.values: list[Tensor] = []
         self.grads: dict[int, Tensor] = {}
         self.root: Tensor | torch.autograd.graph.GradientEdge | None = None
@@ -102,20 +104,22 @@ class SiteReader:
 
     def _read(self, stream: Tensor) -> None:
         """Take a site; the graph begins at the first, which is h_0 unless `sites=` left it out."""
-        if self.values:
+        if not self.values and self.begin_in is not None:
+            convert(stream, self.begin_in)
+        if not self.gradients:
+            self._keep(stream)
+        elif self.values:
             self._take(stream)
         else:
             self._start(stream)
 
     def _start(self, stream: Tensor) -> None:
         """Begin the graph at the first site: nothing before it is needed."""
-        if self.begin_in is not None:
-            # In the tensor that is there, because a skip around the block uses it too.
-            stream.data = stream.data.to(self.begin_in)
         self._keep(stream)
         self.root = torch.zeros((), device=stream.device, dtype=stream.dtype, requires_grad=True)
         owner = stream if stream._base is None else stream._base
-        if not isinstance(owner, nn.Parameter) and not stream.requires_grad:
+        # In an expanded tensor samples lie in one place, and their gradients would be added up there.
+        if not isinstance(owner, nn.Parameter) and not stream.requires_grad and _each_its_own(stream):
             try:
                 # No number changes, and activation checkpointing may hold the tensor at its present version.
                 with _unsafe_preserve_version_counter(stream):
@@ -129,10 +133,11 @@ class SiteReader:
     def _take(self, stream: Tensor) -> None:
         index = len(self.values)
         if not stream.requires_grad:
-            raise BlocksError(
+            raise NoGradient(
                 f"site '{self.chain.taps[index]}' does not depend on the site before it, so there is no gradient "
                 "between them. If the stream is detached there on purpose, diagnose a copy of the model that does "
-                "not detach it; else pass blocks= with modules that hand the residual stream on."
+                "not detach it; else pass blocks= with modules that hand the residual stream on.",
+                site=index - 1,
             )
         self._keep(stream)
         # A hook rather than retain_grad: later in-place changes must not reach it.
@@ -173,6 +178,44 @@ class SiteReader:
                 f"'{self.chain.taps[max(len(self.values) - 1, 0)]}'; expected the same path for every batch. "
                 "Pass blocks= with modules that every sample goes through."
             )
+
+
+class SiteSetter(SiteReader):
+    """Hooks that put other numbers in the place of one site, in a pass without a graph."""
+
+    def __init__(self, chain: Chain, site: int, value: Tensor, begin_in: torch.dtype | None, kept: set[int]) -> None:
+        super().__init__(chain, begin_in, gradients=False)
+        self.site, self.value = site, value
+        self.kept = kept
+        """Where the memory that must not be written to begins: parameters and buffers."""
+
+    def _read(self, stream: Tensor) -> None:
+        at = len(self.values)
+        if at == 0 and self.begin_in is not None:
+            convert(stream, self.begin_in)
+        self.values.append(self.value)
+        if at == self.site:
+            put(stream, self.value, self.kept)
+
+
+def convert(stream: Tensor, dtype: torch.dtype) -> None:
+    """Change the precision of a tensor that is there, because a skip around the block uses it too."""
+    if stream._base is not None:
+        raise TypeError("the stream is a view, and a skip may use what it is a view of: all or nothing is converted")
+    stream.data = stream.data.to(dtype)
+
+
+def put(stream: Tensor, value: Tensor, kept: set[int]) -> None:
+    """Write numbers into a tensor that is there, and so into its views, unless the memory is not its own."""
+    if stream.untyped_storage().data_ptr() in kept or not _each_its_own(stream):
+        stream.data = value.to(stream.dtype)
+    else:
+        stream.data.copy_(value)
+
+
+def _each_its_own(stream: Tensor) -> bool:
+    """Whether no two entries lie in one place, as they do in an expanded tensor."""
+    return all(stride != 0 or size == 1 for size, stride in zip(stream.shape, stream.stride(), strict=True))
 
 
 def _stream_at(value: Any, tap: Tap) -> Tensor:

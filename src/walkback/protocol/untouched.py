@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.modules.module as all_modules
 import torch.utils.checkpoint as checkpointing
 from torch import nn
 
@@ -64,12 +65,17 @@ def _remedy(model: object) -> str:
 
 
 @contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """Eval mode, no parameter gradients, eager execution; undone on the way out, also after an exception."""
+def untouched(model: nn.Module) -> Iterator[AsFound]:
+    """Eval mode, no parameter gradients, no backward hooks, eager execution; undone also after an exception.
+
+    What it gives puts the hooks back for a while, for code that is to meet the model's own backward pass.
+    """
     with ExitStack() as stack:
-        stack.enter_context(_random_states_kept())
+        stack.enter_context(random_states_kept())
+        stack.enter_context(_global_backward_hooks_off())
         modules = list(model.modules())
-        stack.callback(_Before(modules).restore)
+        before = _Before(modules)
+        stack.callback(before.restore)
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         if "torch._dynamo" in sys.modules:
@@ -78,7 +84,11 @@ def untouched(model: nn.Module) -> Iterator[None]:
         stack.enter_context(_reentrant_checkpoints_made_plain())
         stack.enter_context(_fused_attention_off())
         _make_measurable(modules)
-        yield
+        yield before.hooks_back
+
+
+AsFound = Callable[[], AbstractContextManager[None]]
+"""A context in which the backward hooks of a model's modules are there, as they were found."""
 
 
 def _make_measurable(modules: Sequence[nn.Module]) -> None:
@@ -115,6 +125,18 @@ class _Before:
         self.wanted = [(parameter, parameter.requires_grad) for parameter in _held(modules, "_parameters")]
         self.slots = [(module, dict(module._buffers)) for module in modules if module._buffers]
         self.values = [(buffer, buffer.detach().clone(), _version(buffer)) for buffer in _written_by_forward(modules)]
+
+    @contextmanager
+    def hooks_back(self) -> Iterator[None]:
+        """With the backward hooks of the modules, for as long as the context lasts."""
+        hooked = [(module, hooks) for module, hooks in self.hooks if any(hooks.values())]
+        for module, hooks in hooked:
+            vars(module).update(hooks)
+        try:
+            yield
+        finally:
+            for module, hooks in hooked:
+                vars(module).update((name, OrderedDict()) for name in hooks)
 
     def restore(self) -> None:
         """Put everything back. What did not change is not written to."""
@@ -159,7 +181,22 @@ def _fused_attention_off() -> Iterator[None]:
 
 
 @contextmanager
-def _random_states_kept() -> Iterator[None]:
+def _global_backward_hooks_off() -> Iterator[None]:
+    """Without the backward hooks that are registered for all modules at once."""
+    names = ("_global_backward_hooks", "_global_backward_pre_hooks")
+    was = {name: getattr(all_modules, name) for name in names}
+    for name in names:
+        setattr(all_modules, name, OrderedDict())
+    try:
+        yield
+    finally:
+        for name, hooks in was.items():
+            setattr(all_modules, name, hooks)
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Put every random generator back to where it was."""
     # The global generator is old, and is what people's code draws from.
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     on_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]

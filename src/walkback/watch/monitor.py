@@ -80,6 +80,8 @@ class Monitor:
         thresholds: where each diagnostic fires.
         frozen_baseline_acc: for (d), which a monitor judges by accuracy.
         max_batches: how many batches a measurement uses.
+        reference: where the true gradient comes from, as for `diagnose`; so is the next.
+        gradients: False for networks that no loss is backpropagated through.
         logs: functions of (line, decision) that are told of every measurement.
         live: show each measurement in one line on stderr.
     """
@@ -108,6 +110,8 @@ class Monitor:
         thresholds: DiagnosticThresholds | None = None,
         frozen_baseline_acc: float | Score | FrozenBaseline | None = None,
         max_batches: int = HELD_BATCHES,
+        reference: nn.Module | str | None = None,
+        gradients: bool = True,
         logs: Sequence[Log] = (),
         live: bool = False,
     ) -> None:
@@ -124,6 +128,8 @@ class Monitor:
             tokens=tokens,
             credit=credit,
             max_batches=max_batches,
+            reference=reference,
+            gradients=gradients,
         )
         check_matched(self.baseline, self.probe.model, self.probe.chain)
         self.clock = Clock()
@@ -203,6 +209,19 @@ class Monitor:
             raise InputError(
                 "the model is compiled, and hooks in a compiled model do not run. Leave out watch_training: the "
                 "monitor's own measurements work."
+            )
+        bent = self.probe.bent_training_pass()
+        if bent:
+            raise InputError(
+                f"{bent} The training pass does not hold the true gradient then. Leave out watch_training: the "
+                "monitor's own measurements work."
+            )
+        if any(module._backward_hooks or module._backward_pre_hooks for module in self.probe.model.modules()):
+            warnings.warn(
+                "modules of the network have backward hooks: if one of them changes the gradient, what watch_training "
+                "reads is not the true one. The monitor's own measurements leave them out.",
+                WalkbackWarning,
+                stacklevel=2,
             )
         self.training_pass = TrainingPass(
             self.probe.model,

@@ -1,7 +1,8 @@
 """The monitor's own measurement: a few held batches, again and again, on a network that is being trained.
 
-The blocks are looked for once, and the passes that only check the network are not repeated; the fp64 twin runs where
-(b) fires, which is when its answer matters.
+The blocks are looked for once, and the passes that only check the network are not repeated; that the gradient is the
+network's is checked once, and again where the network's structure changes; the fp64 twin runs where (b) fires, which is
+when its answer matters.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batches import Batch, Calling, read_batches
@@ -17,16 +18,22 @@ from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnose import LOOK_SAMPLES
 from walkback.protocol.diagnostics.direction_drift import GROUP
-from walkback.protocol.fidelity import reference_fidelity
+from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
-from walkback.protocol.records import Measurements
-from walkback.protocol.reduction import TokenReduction, default_reduction
+from walkback.protocol.records import Alignment, Measurements
+from walkback.protocol.reduction import TokenReduction
+from walkback.protocol.reference import NO_GRADIENTS, Reference
+from walkback.protocol.reference_source import Source
+from walkback.protocol.seen_through import Sight
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.untouched import underneath, untouched
+from walkback.protocol.untouched import AsFound, underneath, untouched
 from walkback.registry import DIAGNOSTICS
+
+SAME_GRADIENT = 1e-3
+"""Up to which relative difference a declared gradient is the true one."""
 
 
 class Probe:
@@ -43,48 +50,96 @@ class Probe:
         tokens: str | TokenReduction | None = None,
         credit: CreditRule | CreditFunction | None = None,
         max_batches: int | None = None,
+        reference: nn.Module | str | None = None,
+        gradients: bool = True,
     ) -> None:
         self.model = underneath(model)
         self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
         self.loss, self.credit = loss, credit
         self.calling = calling or Calling()
+        self.source = Source.of(reference, gradients, credit is not None)
         # Iterating over a loader draws from torch's generator, which training must not notice.
-        with untouched(self.model):
+        with untouched(self.model), self.source.untouched():
             self.batches = [(b.inputs, b.targets) for b in read_batches(batches, self.model, max_batches)]
             samples = sum(len(targets) for _, targets in self.batches)
             # (c) compares groups of samples: with fewer than two there is nothing to measure.
             self.diagnostics = [n for n in DIAGNOSTICS if n != "direction_drift" or samples >= 2 * GROUP]
             first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))
-            self.chain = chain_of_independent(self.model, look, blocks)
-            seen = capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
+            self.chain = chain_of_independent(self.model, look, blocks, gradients)
+            self.reference = self._find_reference(first)
+            seen = self.reference.capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
+            reduction = self.reference.reduction(self.model, self.chain, look, seen)
             # What a first measurement would have to import is imported here, before training is timed.
-            warm_up = Folding(self.chain, self.diagnostics)
+            warm_up = Folding(self.chain, self.diagnostics, self.reference.judged)
             warm_up.add(seen)
             warm_up.fields()
-        self.reduction = default_reduction(seen.grads[-1]) if tokens is None else TokenReduction.named(tokens)
+        self.reduction = reduction if tokens is None else TokenReduction.named(tokens)
+
+    def _find_reference(self, first: Batch) -> Reference:
+        """Where the true gradient comes from, checked; and for which structure of the network that holds."""
+        reference = self.source.find(self.model, self.chain, first, self.loss)
+        self._structure, self._met = self._structure_now(), len(reference.sight.met)
+        return reference
+
+    def _structure_now(self) -> list[tuple[str, type]]:
+        return [(name, type(module)) for name, module in self.model.named_modules()]
 
     def measure(self, floor: float = DiagnosticThresholds().g_norm_floor) -> Measurements:
         """Every diagnostic's figures on the held batches; the network is left as it was found.
 
         The fidelity to fp64 is measured where the deepest gradient is under `floor`.
         """
+        with untouched(self.model) as as_found, self.source.untouched():
+            first = next(self._read())
+            if self._structure != self._structure_now():
+                self.reference = self._find_reference(first)
+            fields = self._measured(as_found)
+            if len(self.reference.sight.met) != self._met:
+                # A backward pass of the network's own came by that the check has not seen.
+                self.reference = self._find_reference(first)
+                fields = self._measured(as_found)
+            norms = fields.get("bp_grad_norms")
+            if norms is not None and not norms[-1] >= floor:
+                exact = self.reference.exact_on(self.model, self.chain, first, self.loss)
+                opening = self.reference.capture(self.model, self.chain, first, self.loss, self.reduction)
+                fields |= fidelity_of(opening, exact).fields()
+        return Measurements(**fields, reference_check=self.reference.check)
+
+    def _measured(self, as_found: AsFound) -> dict[str, Any]:
         meter = AlignmentMeter.of(self.credit, 0) if self.credit is not None else None
-        folding, opening = Folding(self.chain, self.diagnostics), None
-        with untouched(self.model):
-            for seen in self._captures():
-                opening = opening or seen
-                folding.add(seen)
-                if meter is not None:
+        folding = Folding(self.chain, self.diagnostics, self.reference.judged)
+        for seen in self._captures():
+            folding.add(seen)
+            if meter is not None:
+                meter.unavailable = "" if self.reference.measured else self.reference.check.reason
+                with as_found():
                     meter.add(seen)
-            fields = folding.fields()
-            assert opening is not None
-            if not fields["bp_grad_norms"][-1] >= floor:
-                first = next(self._read())
-                fields |= reference_fidelity(self.model, self.chain, first, self.loss, opening).fields()
-        if meter is not None:
+        fields = folding.fields()
+        if not self.source.gradients:
+            fields["alignment"] = Alignment(unavailable=NO_GRADIENTS)
+        elif meter is not None:
             fields["alignment"] = meter.figures()
-        return Measurements(**fields)
+        return fields
+
+    def bent_training_pass(self) -> str:
+        """Why the gradient of the training pass is not the network's, so that nothing can be read there; else empty."""
+        check = self.reference.check
+        if not self.reference.judged:
+            return check.reason
+        if not check.seen_through:
+            return ""
+        with untouched(self.model), self.source.untouched():
+            first = next(self._read())
+            look = first.first(min(LOOK_SAMPLES, first.size))
+            true = self.reference.capture(self.model, self.chain, look, self.loss, self.reduction)
+            declared = Sight(through=False).run(
+                lambda: capture(self.model, self.chain, look, self.loss, self.reduction)
+            )
+        if all(_alike(a, b) for a, b in zip(true.grads, declared.grads, strict=True)):
+            return ""
+        names = ", ".join(check.seen_through)
+        return f"The network has a backward pass of its own ({names}), which is not the gradient of what it computes."
 
     def _read(self) -> Iterator[Batch]:
         return read_batches(self.batches, self.model, calling=self.calling)
@@ -92,6 +147,10 @@ class Probe:
     def _captures(self) -> Iterator[Capture]:
         offset = 0
         for batch in self._read():
-            seen = capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
+            seen = self.reference.capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
             offset += seen.samples
             yield seen
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return float((one - other).norm()) <= SAME_GRADIENT * float(one.norm())

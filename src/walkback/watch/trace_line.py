@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from walkback.protocol.records import Alignment, Measurements, Reading, State
+from walkback.protocol.records import Alignment, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.schema import Counts, Number, Numbers
 from walkback.watch.moment import At
 
@@ -54,6 +54,8 @@ class TraceLine(At):
     reason: str = ""
     unmeasured: str = ""
     """Why there are no diagnostics, where there are none."""
+    reference_check: ReferenceCheck | None = None
+    """What is known of the reference gradient, where it did not pass its check."""
 
     @property
     def at(self) -> At:
@@ -74,6 +76,7 @@ class TraceLine(At):
         for name in ("hiddens", "grads"):
             fields[f"nonfinite_{name}"] = self.nonfinite.get(name)
         fields["nonfinite_logits"] = sum(self.nonfinite.get("logits", ()))
+        fields["reference_check"] = self.reference_check
         if self.alignment is not None:
             fields["alignment"] = Alignment(sites=self.alignment, deep=self.deep_alignment)
         return Measurements(**fields, headline_acc=self.accuracy, samples=self.samples)
@@ -88,7 +91,9 @@ def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -
     figures = {name: getattr(measured, name) for name in MEASURED} | {"accuracy": measured.headline_acc} | about
     if measured.alignment is not None:
         figures |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
+    check = measured.reference_check
     return TraceLine(
+        reference_check=None if check is None or check.passed else check,
         **{name: rounded(value) for name, value in figures.items() if value is not None},
         nonfinite=nonfinite_counts(measured),
         samples=measured.samples,

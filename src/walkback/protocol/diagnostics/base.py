@@ -19,6 +19,7 @@ class Diagnostic(Protocol):
 
     `measure` turns one captured batch into a part, `merge` joins two parts, and `figures` turns the whole
     into fields of `Measurements`; these touch tensors. `judge` reads `Measurements` and needs no torch.
+    One that measures no gradient says `needs_gradient = False`, and is measured where there is none too.
     """
 
     letter: ClassVar[str]
@@ -106,6 +107,12 @@ class ReadingMaker:
             case=case if fires else "",
             sentence=fired if fires else passed,
         )
+
+
+def without_reference(measured: Measurements, otherwise: str) -> str:
+    """Why a figure of the gradient is missing: there is no reference for it, or something else."""
+    check = measured.reference_check
+    return check.reason if check is not None and check.reason else otherwise
 
 
 def first_broken(counts: tuple[int, ...] | None) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from walkback.protocol.diagnostics.base import ReadingMaker
+from walkback.protocol.diagnostics.base import ReadingMaker, without_reference
 from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import DiagnosticThresholds
@@ -140,7 +140,8 @@ class DirectionDrift:
     def _judge_share(self, measured: Measurements, ceiling: float) -> Reading:
         make = ReadingMaker(self.letter, "drift share", ">", ceiling)
         if measured.drift_shares is None:
-            return make.not_measured("The drift share needs two samples or more whose gradients are not all zero.")
+            why = "The drift share needs two samples or more whose gradients are not all zero."
+            return make.not_measured(without_reference(measured, why) if measured.groups is None else why)
         if _left_out(measured):
             return make.not_measured(_left_out(measured))
         site = measured.stability_layer or 0
@@ -162,7 +163,7 @@ class DirectionDrift:
             return "The batch-mean gradients are exactly zero and have no direction."
         if measured.groups is not None:
             return f"(c) needs two groups of {GROUP} samples; the batches gave {measured.groups}."
-        return "The directions of batch-mean gradients were not measured."
+        return without_reference(measured, "The directions of batch-mean gradients were not measured.")
 
     @staticmethod
     def _share_in_words(measured: Measurements) -> str:

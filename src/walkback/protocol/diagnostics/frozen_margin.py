@@ -28,6 +28,7 @@ class FrozenMargin:
 
     frozen_acc_margin_pp: float = 2.0
     frozen_margin: float | None = None
+    needs_gradient: ClassVar[bool] = False
     letter: ClassVar[str] = "d"
     name: ClassVar[str] = "frozen margin"
 

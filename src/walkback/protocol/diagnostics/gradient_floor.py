@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite, without_reference
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
 from walkback.protocol.wording import figure
@@ -84,8 +84,10 @@ class GradientFloor:
         """FIRE where the deepest median ‖g‖ is under the floor, with the case that explains it."""
         make = ReadingMaker(self.letter, self.name, "<", self.g_norm_floor)
         norms = measured.bp_grad_norms
+        if norms is None and measured.nonfinite_logits:
+            return make.non_finite("the logits hold NaN or Inf")
         if norms is None:
-            return make.not_measured("The norms of the BP gradient were not measured.")
+            return make.not_measured(without_reference(measured, "The norms of the BP gradient were not measured."))
         deepest = len(norms) - 1
         if measured.nonfinite_logits:
             return make.non_finite("the logits hold NaN or Inf", figure=norms[-1], site=deepest)

@@ -28,6 +28,7 @@ class ResidualGrowth:
     """
 
     h_norm_explosion_ratio: float = 50.0
+    needs_gradient: ClassVar[bool] = False
     letter: ClassVar[str] = "a"
     name: ClassVar[str] = "residual growth"
 

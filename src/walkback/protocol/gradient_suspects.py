@@ -1,0 +1,83 @@
+"""What in a forward pass may end a gradient, or hide it from finite differences: hints for a sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from walkback.errors import NoGradient
+from walkback.protocol.double import Doubled
+from walkback.protocol.seen_through import Sight
+from walkback.protocol.site_reader import SiteReader
+
+
+class _Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes whether anything is computed in half precision."""
+
+    found: str = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.dtype in (torch.float16, torch.bfloat16):
+            self.found = str(result.dtype).removeprefix("torch.")
+        return result
+
+
+def half_inside(doubled: Doubled) -> str:
+    """The half precision that a network computes in somewhere, whatever its parameters are in; empty if none."""
+    noted = _Narrow()  # type: ignore[no-untyped-call]
+    with torch.no_grad(), noted:
+        doubled.call()
+    return noted.found
+
+
+CUTS = {
+    "detach": "detach", "detach_": "detach", "numpy": "numpy", "item": "item", "tolist": "tolist", "sign": "sign",
+    "sgn": "sign", "round": "round", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "heaviside": "heaviside",
+    "bernoulli": "bernoulli", "argmax": "argmax",
+}  # fmt: skip
+"""Operations that end a gradient, or have none, by the name that torch calls them by."""
+
+
+class _Suspects(TorchFunctionMode):
+    """Notes operations that end a gradient, while it is asked to."""
+
+    def __init__(self, here: Callable[[], bool]) -> None:
+        super().__init__()
+        self.here = here
+        self.found: dict[str, None] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if self.here() and not caller.startswith("walkback."):
+            name = getattr(func, "__name__", "")
+            if name in CUTS:
+                self.found[CUTS[name]] = None
+            elif name == "__get__" and getattr(func, "__self__", None) is Tensor.data:
+                self.found[".data"] = None
+            if not torch.is_grad_enabled() and name != "__get__":
+                self.found["no_grad"] = None
+        return func(*args, **(kwargs or {}))
+
+
+def suspects_after(doubled: Doubled, sight: Sight, site: int) -> list[str]:
+    """What ends a gradient between a site and the next, as far as the calls of torch's functions show it."""
+    found: dict[str, None] = {}
+
+    def forward() -> None:
+        reader = SiteReader(doubled.chain, doubled.begin_in)
+        with reader.attached(), _Suspects(lambda: len(reader.values) == site + 1) as noted:
+            found.clear()
+            with suppress(NoGradient):  # at the cut itself: what led to it has been noted
+                doubled.call()
+            found.update(noted.found)
+
+    sight.run(forward)
+    return list(found)
