@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from walkback.present import numbers
 from walkback.present.numbers import count, figure, percent, round_number
 from walkback.present.plain import ELLIPSIS, NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.site_table import runs
-from walkback.protocol.records import DiagnosticReport, Measurements, Reading, State
+from walkback.protocol.records import DiagnosticReport, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.scores import Score
 from walkback.protocol.verdict import INCOMPLETE, WALK_BACK, qualified
 
@@ -173,7 +173,34 @@ def frozen_words(report: Measurements) -> str:
     return f"{listed}: {share}, in {count(len(frozen.parameters), 'tensor')}"
 
 
+def reference_line(check: ReferenceCheck) -> str:
+    """Which gradient stands for the true one, and what its check came to."""
+    if check.candidate == "none":
+        return "none was asked for (gradients=False)"
+    if check.passed is False:
+        return "none: the gradient failed its check by finite differences; (b) says where and why"
+    what = {
+        "autograd": "autograd's",
+        "seen_through": f"seen through custom backward ({_names(check.seen_through)})",
+        "declared": f"as declared ({_names(check.kept)})" if check.kept else "as declared",
+    }[check.candidate]
+    what += f", with {_names(check.kept)} as declared" if check.seen_through and check.kept else ""
+    what += ", of the twin" if check.twin else ""
+    if not check.passed:
+        return f"{what}; unchecked: {shortened(check.reason, _SENTENCE_LENGTH)}"
+    kinks = f" ({count(check.kinks_discarded, 'direction')} left out at kinks)" if check.kinks_discarded else ""
+    error = figure(check.error, 1) if check.error else "0"
+    return f"{what}; checked by finite differences, largest error {error}{kinks}"
+
+
+def _names(names: Sequence[str]) -> str:
+    listed = ", ".join(middle_out(name, NAME_LENGTH) for name in names[:_MOST_VALUES])
+    return listed + (f" and {len(names) - _MOST_VALUES:,} more" if len(names) > _MOST_VALUES else "")
+
+
 def _gradient(report: Measurements) -> Iterator[tuple[str, str]]:
+    if report.reference_check is not None:
+        yield "reference gradient", reference_line(report.reference_check)
     if report.error_size is not None:
         yield "error size", f"{figure(report.error_size)}, the median ‖∂ℓ/∂logits‖"
     if report.reference_fidelity:

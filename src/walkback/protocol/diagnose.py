@@ -28,7 +28,7 @@ from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
 from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction
-from walkback.protocol.reference import NO_GRADIENTS, Reference
+from walkback.protocol.reference import NO_ALIGNMENT, Reference
 from walkback.protocol.reference_source import Source
 from walkback.protocol.site_choice import Sites, chosen_sites
 from walkback.protocol.sites import Blocks, Chain, Parts
@@ -124,7 +124,7 @@ def diagnose(
     remarks = given.warnings(fields, seed)
     fields |= given.fields()
     if not gradients:
-        fields["alignment"] = Alignment(unavailable=NO_GRADIENTS)
+        fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:
         fields["alignment"] = meter.figures()
     return judge(

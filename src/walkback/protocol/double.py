@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,6 +56,15 @@ class Doubled:
         """The logits of one pass."""
         return self.batch.call(self.model, self.chain.changes_input)
 
+    def logits_of_each(self, site: int, values: list[Tensor], together: bool) -> list[Tensor]:
+        """The logits for each of several values of a site; in one pass where inputs are plain rows, and where asked."""
+        rows = self.batch.inputs
+        if not together or not isinstance(rows, Tensor) or len(rows) != self.batch.size or len(values) == 1:
+            return [self.logits(site, value) for value in values]
+        many = len(values)
+        batch = Batch(torch.cat([rows] * many), torch.cat([self.batch.targets] * many))
+        return list(replace(self, batch=batch).logits(site, torch.cat(values)).chunk(many))
+
     def first(self, count: int) -> Doubled:
         """The same with its first samples alone."""
         return replace(self, batch=self.batch.first(min(count, self.batch.size)))
@@ -87,20 +96,32 @@ def seed_all() -> None:
         torch.cuda.manual_seed_all(SEED)
 
 
+@cache
+def _fresh_python() -> tuple[Any, ...]:
+    return random.Random(SEED).getstate()
+
+
+@cache
+def _fresh_numpy() -> tuple[Any, ...]:
+    state: tuple[Any, ...] = np.random.RandomState(SEED).get_state(legacy=True)  # type: ignore[assignment]
+    return state[2:4]
+
+
+@cache
+def _fresh_torch(device: torch.device) -> Tensor:
+    return torch.Generator(device).manual_seed(SEED).get_state()
+
+
 def have_drawn() -> bool:
     """Whether anything has drawn random numbers since they were seeded."""
-    fresh: tuple[Any, ...] = np.random.RandomState(SEED).get_state(legacy=True)  # type: ignore[assignment]
     numpy: tuple[Any, ...] = np.random.get_state(legacy=True)  # type: ignore[assignment]  # noqa: NPY002
     # The place in the generator's block of numbers, and whether half of a pair of normal ones is kept.
-    if random.getstate() != random.Random(SEED).getstate() or numpy[2:4] != fresh[2:4]:
+    if random.getstate() != _fresh_python() or numpy[2:4] != _fresh_numpy():
         return True
     generators = [torch.default_generator]
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         generators += torch.cuda.default_generators
-    return any(
-        not torch.equal(own.get_state(), torch.Generator(own.device).manual_seed(SEED).get_state())
-        for own in generators
-    )
+    return any(not torch.equal(own.get_state(), _fresh_torch(own.device)) for own in generators)
 
 
 Result = TypeVar("Result")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-DIRECTIONS = 8
+DIRECTIONS = 6
 """How many directions a check rests on at least."""
 DIRECTION_SEED = 20260415
 ROUNDING = 1e-13
@@ -61,8 +61,8 @@ class Agreement:
 class Slope:
     """A function of a few samples' h, one number each, and a gradient that it is said to have."""
 
-    value: Callable[[Tensor], Tensor]
-    """h, (B, …) → φ, (B,), in fp64."""
+    values: Callable[[list[Tensor]], list[Tensor]]
+    """Several h, each (B, …), → φ of each, (B,), in fp64."""
     at: Tensor
     grad: Tensor
     base: Tensor
@@ -90,7 +90,11 @@ class Slope:
     def jumps(self) -> bool:
         """Whether φ has steps that the gradient does not see: along random directions, over a large step."""
         (directions,) = self._directions(1, torch.ones_like(self.at), of_gradient=False)
-        near, far = (self._central(directions, step) for step in (FINE[0].step, LARGE_STEP))
+        steps = (FINE[0].step, LARGE_STEP)
+        near, far = (
+            (above - below) / (2 * step)
+            for step, (above, below) in zip(steps, self._both_sides(directions, steps), strict=True)
+        )
         size = torch.maximum(self._sizes, self._noise(LARGE_STEP))
         off = (far - near)[self._usable] / size[self._usable]
         return bool(off.square().mean().sqrt() > 0.5)
@@ -101,7 +105,7 @@ class Slope:
         rungs = COARSE if self.single else (*FINE, *COARSE)
         yield rungs[0], self._directions(sets, everywhere), self.base
         # The base was computed among other samples; in the same pass as the rest it rounds as the rest does.
-        base = self.value(self.at)
+        (base,) = self.values([self.at])
         for rung in rungs:
             yield rung, self._directions(sets, everywhere), base
             nonzero = (self.at != 0).to(self.at.dtype)
@@ -130,7 +134,7 @@ class Slope:
         return sizes
 
     def _directions(self, sets: int, where: Tensor, of_gradient: bool = True) -> list[Tensor]:
-        """One direction per sample, several times over; every fourth is the gradient's."""
+        """One direction per sample, several times over; every third is the gradient's."""
         generator = torch.Generator().manual_seed(DIRECTION_SEED)
         unit, size = self._unit * where, self._sizes
         weights = (self.grad * unit).flatten(1)
@@ -139,7 +143,7 @@ class Slope:
         made = []
         for number in range(sets):
             signs = torch.randint(0, 2, self.at.shape, generator=generator).to(self.at) * 2 - 1
-            along = ((rows + number) % 4 == 3).to(self.at.device) & (size > 0) & of_gradient
+            along = ((rows + number) % 3 == 2).to(self.at.device) & (size > 0) & of_gradient
             made.append(unit * torch.where(along.view(-1, *[1] * (self.at.ndim - 1)), steepest, signs))
         return made
 
@@ -158,8 +162,7 @@ class Slope:
 
     def _errors(self, rung: Rung, direction: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
         """The error of each sample's direction, and whether its differences settle."""
-        wide = self._both_sides(direction, rung.step)
-        narrow = self._both_sides(direction, rung.step / 2)
+        wide, narrow = self._both_sides(direction, (rung.step, rung.step / 2))
         slope, finer = (wide[0] - wide[1]) / (2 * rung.step), (narrow[0] - narrow[1]) / rung.step
         estimate = (4 * finer - slope) / 3  # of the fourth order in the step
         expected = (self.grad * direction).flatten(1).sum(dim=1)
@@ -171,12 +174,11 @@ class Slope:
         error = torch.where(nothing, 0.0, (estimate - expected).abs() / scale)
         return error, nothing | (apart <= rung.settled * scale)
 
-    def _both_sides(self, direction: Tensor, step: float) -> tuple[Tensor, Tensor]:
-        return self.value(self.at + step * direction), self.value(self.at - step * direction)
-
-    def _central(self, direction: Tensor, step: float) -> Tensor:
-        above, below = self._both_sides(direction, step)
-        return (above - below) / (2 * step)
+    def _both_sides(self, direction: Tensor, steps: tuple[float, float]) -> list[tuple[Tensor, Tensor]]:
+        """φ on both sides of h, at two step sizes."""
+        moved = [self.at + sign * step * direction for step in steps for sign in (1, -1)]
+        above, below, next_above, next_below = self.values(moved)
+        return [(above, below), (next_above, next_below)]
 
     def _noise(self, step: float) -> Tensor:
         return self.terms * (ROUNDING_IN_SINGLE if self.single else ROUNDING) / step

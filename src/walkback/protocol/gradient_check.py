@@ -13,6 +13,7 @@ from walkback.errors import NoGradient
 from walkback.protocol.capture import Sites
 from walkback.protocol.double import Doubled, have_drawn, in_short, seed_all
 from walkback.protocol.finite_differences import DIRECTIONS, Agreement, Slope
+from walkback.protocol.losses import Loss
 from walkback.protocol.seen_through import Sight, steps_in
 from walkback.protocol.site_reader import SiteReader
 from walkback.protocol.sites import samples_first
@@ -79,7 +80,9 @@ def slope_at(doubled: Doubled, seen: Look, site: int) -> Slope:
     at, grad = (tensors[site][:count].double() for tensors in (seen.sites.hiddens, seen.sites.grads))
     logits = seen.sites.logits[:count].double()
     return Slope(
-        value=lambda moved: _summed(unit * some.logits(site, moved)),
+        values=lambda several: [
+            _summed(unit * logits) for logits in some.logits_of_each(site, several, not seen.draws)
+        ],
         at=at,
         grad=grad / _rows(norms, grad),
         base=_summed(unit * logits),
@@ -106,13 +109,12 @@ def check_loss(doubled: Doubled, seen: Look) -> Agreement | None:
     at, targets = sites.logits[:count].double(), doubled.batch.targets[:count]
 
     @torch.no_grad()
-    def value(logits: Tensor) -> Tensor:
-        seed_all()
-        return loss(logits, targets).double()
+    def values(several: list[Tensor]) -> list[Tensor]:
+        return [_seeded(loss, logits, targets).double() for logits in several]
 
-    base = value(at)
+    (base,) = values([at])
     # A caller's loss may compute in fp32 inside, as a network may.
-    return Slope(value, at, sites.error[:count].double(), base, base.abs(), single=not doubled.exact).check()
+    return Slope(values, at, sites.error[:count].double(), base, base.abs(), single=not doubled.exact).check()
 
 
 def last_wrong(doubled: Doubled, candidate: Candidate) -> tuple[int, list[int]]:
@@ -167,6 +169,11 @@ def _noise_like(value: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
     return noise * value.abs().mean().clamp(min=1e-30)
+
+
+def _seeded(loss: Loss, logits: Tensor, targets: Tensor) -> Tensor:
+    seed_all()
+    return loss(logits, targets)
 
 
 def _rows(norms: Tensor, like: Tensor) -> Tensor:

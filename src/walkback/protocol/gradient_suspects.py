@@ -33,7 +33,8 @@ class _Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def half_inside(doubled: Doubled) -> str:
     """The half precision that a network computes in somewhere, whatever its parameters are in; empty if none."""
     noted = _Narrow()  # type: ignore[no-untyped-call]
-    with torch.no_grad(), noted:
+    reader = SiteReader(doubled.chain, doubled.begin_in, gradients=False)
+    with torch.no_grad(), reader.attached(), noted:
         doubled.call()
     return noted.found
 

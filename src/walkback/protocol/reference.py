@@ -35,6 +35,7 @@ ON_REQUEST = (
 NO_GRADIENTS = (
     "No gradient was measured, as asked for (gradients=False): no loss is backpropagated through this network."
 )
+NO_ALIGNMENT = "by design: no loss is backpropagated through this network (gradients=False)"
 
 
 @dataclass(frozen=True)

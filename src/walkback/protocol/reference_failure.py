@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from walkback.errors import NoGradient
@@ -94,7 +95,9 @@ def _cannot_tell(doubled: Doubled, candidate: Candidate, seen: Look) -> str:
             "The check could not be made: the forward pass is random, or keeps a state: two passes over one input "
             "differ. Make it give the same output again in eval mode."
         )
-    half = candidate.sight.run(lambda: half_inside(doubled))
+    half = ""
+    with suppress(Exception):  # a network that takes no dispatch mode
+        half = candidate.sight.run(lambda: half_inside(doubled))
     if half:
         return (
             f"The check could not be made: the forward pass computes in {half} whatever the precision of its "
@@ -124,19 +127,19 @@ def _bent(doubled: Doubled, candidate: Candidate, site: int) -> str:
     first, last = number_of(chain, 0), number_of(chain, site)
     where = f"h_{first}" if first == last else f"h_{first} to h_{last}"
     beyond = "" if site == len(chain.taps) - 1 else f" and agree with it at h_{number_of(chain, site + 1)}"
+    earlier = ", and what comes before may too" if site else ""
     return (
         "The gradient that autograd gives is not that of the network: finite differences of the loss contradict it at "
         f"{where} (error {figure(candidate.agreement.error)} of its size){beyond}, so {_place(chain, site)} cuts or "
-        f"replaces it{_calls(doubled, candidate, site)}. {REMEDY}"
+        f"replaces it{_calls(doubled, candidate, site)}{earlier}. {REMEDY}"
     )
 
 
 def _calls(doubled: Doubled, candidate: Candidate, site: int) -> str:
     """What was seen there that may be the cause."""
-    try:
+    found: list[str] = []
+    with suppress(Exception):  # a hint is not worth an error
         found = suspects_after(doubled, candidate.sight, site)
-    except Exception:  # a hint is not worth an error
-        found = []
     kept = [name for name in candidate.sight.met if name not in candidate.sight.seen_through]
     parts = [f"it calls {', '.join(found)}"] if found else []
     parts += [f"the backward pass of {', '.join(kept)} is used as declared"] if kept else []

@@ -24,7 +24,7 @@ from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
 from walkback.protocol.records import Alignment, Measurements
 from walkback.protocol.reduction import TokenReduction
-from walkback.protocol.reference import NO_GRADIENTS, Reference
+from walkback.protocol.reference import NO_ALIGNMENT, Reference
 from walkback.protocol.reference_source import Source
 from walkback.protocol.seen_through import Sight
 from walkback.protocol.sites import Blocks, Parts
@@ -117,7 +117,7 @@ class Probe:
                     meter.add(seen)
         fields = folding.fields()
         if not self.source.gradients:
-            fields["alignment"] = Alignment(unavailable=NO_GRADIENTS)
+            fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
         elif meter is not None:
             fields["alignment"] = meter.figures()
         return fields
