@@ -18,25 +18,30 @@ from walkback.protocol.seen_through import Sight
 from walkback.protocol.site_reader import SiteReader
 
 
-class _Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes whether anything is computed in half precision."""
+class _Narrowing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes conversions to a coarser precision, once the first site has been read."""
 
-    found: str = ""
+    def __init__(self, reader: SiteReader) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.reader = reader
+        self.found: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and result.dtype in (torch.float16, torch.bfloat16):
-            self.found = str(result.dtype).removeprefix("torch.")
+        if self.reader.values and args and isinstance(args[0], Tensor) and isinstance(result, Tensor):
+            before, after = args[0].dtype, result.dtype
+            if before.is_floating_point and after.is_floating_point and after.itemsize < before.itemsize:
+                self.found.add(after)
         return result
 
 
-def half_inside(doubled: Doubled) -> str:
-    """The half precision that a network computes in somewhere, whatever its parameters are in; empty if none."""
-    noted = _Narrow()  # type: ignore[no-untyped-call]
+def coarser_inside(doubled: Doubled) -> torch.dtype | None:
+    """The coarsest precision that the forward pass converts something to by itself; None where it does not."""
     reader = SiteReader(doubled.chain, doubled.begin_in, gradients=False)
+    noted = _Narrowing(reader)
     with torch.no_grad(), reader.attached(), noted:
         doubled.call()
-    return noted.found
+    return max(noted.found, key=lambda dtype: torch.finfo(dtype).eps, default=None)
 
 
 CUTS = {

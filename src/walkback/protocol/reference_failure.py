@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import torch
+
 from walkback.errors import NoGradient
 from walkback.protocol.double import Doubled
 from walkback.protocol.gradient_check import Candidate, Look, check_loss, depends_on, is_random, last_wrong
-from walkback.protocol.gradient_suspects import half_inside, suspects_after
+from walkback.protocol.gradient_suspects import coarser_inside, suspects_after
 from walkback.protocol.records import ReferenceCheck
 from walkback.protocol.sites import Chain
 from walkback.protocol.wording import figure
 
-REMEDY = (
-    "Pass reference= a plain copy of the network, of the same function, whose backward pass is its derivative. For "
-    "spiking and quantised networks, reference='declared' keeps the declared backward pass, unchecked, for Γ alone."
+TWIN = "Pass reference= a plain copy of the network, of the same function, whose backward pass is its derivative."
+KEEP = (
+    "For spiking and quantised networks, reference='declared' keeps the declared backward pass, unchecked, for Γ alone."
 )
+WITHOUT = "gradients=False measures (a) and the accuracy alone."
 
 
 def check_of(candidate: Candidate, chain: Chain, **fields: Any) -> ReferenceCheck:
@@ -49,7 +52,8 @@ def explained(doubled: Doubled, candidates: Sequence[Candidate]) -> tuple[Candid
     chain = doubled.chain
     unsettled = next((c for c in candidates if c.agreement.agrees is None), None)
     if unsettled is not None:
-        return unsettled, check_of(unsettled, chain, reason=_unsettled(unsettled))
+        why = _cannot_tell(doubled, unsettled, unsettled.seen) if isinstance(unsettled.seen, Look) else ""
+        return unsettled, check_of(unsettled, chain, reason=why or _unsettled(unsettled))
     candidate = next((c for c in candidates if isinstance(c.seen, Look)), candidates[0])
     if isinstance(candidate.seen, NoGradient):
         cut = candidate.seen
@@ -90,15 +94,16 @@ def _unsettled(candidate: Candidate) -> str:
 
 def _cannot_tell(doubled: Doubled, candidate: Candidate, seen: Look) -> str:
     """Why finite differences say nothing about this network, where that is so."""
+    if candidate.why_not or not seen.sites.hiddens[0].isfinite().all():
+        return ""
     if candidate.sight.run(lambda: is_random(doubled, seen)):
         return (
             "The check could not be made: the forward pass is random, or keeps a state: two passes over one input "
             "differ. Make it give the same output again in eval mode."
         )
-    half = ""
-    with suppress(Exception):  # a network that takes no dispatch mode
-        half = candidate.sight.run(lambda: half_inside(doubled))
-    if half:
+    coarsest = candidate.sight.run(lambda: coarser_inside(doubled))
+    if coarsest in (torch.float16, torch.bfloat16):
+        half = str(coarsest).removeprefix("torch.")
         return (
             f"The check could not be made: the forward pass computes in {half} whatever the precision of its "
             "parameters is, and differences drown in that rounding. Switch that off for the diagnosis."
@@ -118,7 +123,7 @@ def _place(chain: Chain, site: int) -> str:
 def _cut(doubled: Doubled, candidate: Candidate, site: int) -> str:
     return (
         f"Autograd brings no gradient back to h_{number_of(doubled.chain, site)}, although the logits depend on it: "
-        f"{_place(doubled.chain, site)} cuts it{_calls(doubled, candidate, site)}. {REMEDY}"
+        f"{_place(doubled.chain, site)} cuts it{_calls(doubled, candidate, site)}. {TWIN} {WITHOUT}"
     )
 
 
@@ -131,7 +136,7 @@ def _bent(doubled: Doubled, candidate: Candidate, site: int) -> str:
     return (
         "The gradient that autograd gives is not that of the network: finite differences of the loss contradict it at "
         f"{where} (error {figure(candidate.agreement.error)} of its size){beyond}, so {_place(chain, site)} cuts or "
-        f"replaces it{_calls(doubled, candidate, site)}{earlier}. {REMEDY}"
+        f"replaces it{_calls(doubled, candidate, site)}{earlier}. {TWIN} {KEEP}"
     )
 
 

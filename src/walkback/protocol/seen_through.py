@@ -8,6 +8,7 @@ not registered. Where a `forward` cannot be differentiated (a kernel, numpy, a t
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +23,19 @@ from walkback.protocol.calls import floating_tensors
 
 Result = TypeVar("Result")
 
-WITHOUT_SLOPE = frozenset({"Sign", "Sgn", "Round", "Floor", "Ceil", "Trunc", "Heaviside", "Bernoulli"})
-"""Operations that autograd gives the derivative zero: steps, which a gradient does not see."""
+STEPS = (
+    "Sign",
+    "Sgn",
+    "Round",
+    "Floor",
+    "Ceil",
+    "Trunc",
+    "Heaviside",
+    "Bernoulli",
+    "FakeQuantize",
+    "FusedMovingAvgObs",
+)
+"""What the nodes of steps are called in a graph: autograd gives them the derivative zero, or a made-up one."""
 
 
 class _StaysDeclared(BaseException):
@@ -89,9 +101,9 @@ class Sight:
         if _is_ours(sys._getframe(2).f_globals.get("__name__", "")):
             return plain(tensor, hook)
         if not tensor.requires_grad:
-            return RemovableHandle({})  # no gradient comes by here while the network is measured
+            return RemovableHandle(OrderedDict())  # no gradient comes by here while the network is measured
         self.met["a tensor hook"] = None
-        return RemovableHandle({}) if self.through else plain(tensor, hook)
+        return RemovableHandle(OrderedDict()) if self.through else plain(tensor, hook)
 
 
 def _name(function: type) -> str:
@@ -142,7 +154,7 @@ def _differentiable(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def steps_in(nodes: list[Any], until: Collection[Any] = ()) -> set[str]:
-    """The operations without slope in an autograd graph, down to some nodes, by name."""
+    """The steps in an autograd graph, down to some nodes, by name."""
     seen: set[Any] = set()
     found: set[str] = set()
     while nodes:
@@ -150,7 +162,6 @@ def steps_in(nodes: list[Any], until: Collection[Any] = ()) -> set[str]:
         if node is None or node in until or node in seen:
             continue
         seen.add(node)
-        name = node.name().partition("Backward")[0]
-        found |= {name} & WITHOUT_SLOPE
+        found |= {step for step in STEPS if node.name().startswith(step)}
         nodes.extend(parent for parent, _ in node.next_functions)
     return found

@@ -25,7 +25,7 @@ class _Begin(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, stream: Tensor, root: Tensor, take: Callable[[Tensor], None]) -> Tensor:
+    def forward(ctx: Any, stream: Tensor, root: Tensor, take: Callable[[Tensor | None], None]) -> Tensor:
         ctx.mark_dirty(stream)
         ctx.take = take
         return stream
@@ -156,9 +156,10 @@ class SiteReader:
             return all(passing._version == version for passing, version in self._passing)
         return all(torch.equal(passing, value) for (passing, _), value in zip(self._passing, self.values, strict=True))
 
-    def _keeper(self, index: int) -> Callable[[Tensor], None]:
-        def keep(grad: Tensor) -> None:
-            self.grads[index] = grad.detach()
+    def _keeper(self, index: int) -> Callable[[Tensor | None], None]:
+        def keep(grad: Tensor | None) -> None:
+            if grad is not None:  # as it is behind an operation without a derivative, such as an int8 product
+                self.grads[index] = grad.detach()
 
         return keep
 
