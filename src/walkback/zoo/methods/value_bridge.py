@@ -58,7 +58,7 @@ def terminal_of(losses: Callable[[Tensor], Tensor], last: Tensor) -> Terminal:
     with torch.enable_grad():
         last = last.detach().requires_grad_()
         found = losses(last)
-    (gradients,) = torch.autograd.grad(found.sum(), last)
+        (gradients,) = torch.autograd.grad(found.sum(), last)
     return Terminal(found.detach(), gradients)
 
 
@@ -89,8 +89,8 @@ class ValueBridge(nn.Module):
         """∇V at these sites, (B, d_l) each; vectors[i] is the state of sites[i]."""
         with torch.enable_grad():
             reads = [vector.detach().requires_grad_() for vector in vectors]
-            values = self.network(reads, sites, context)
-        return torch.autograd.grad(values.sum(), reads)
+            total = self.network(reads, sites, context).sum()
+        return torch.autograd.grad(total, reads)
 
     def learn(
         self, vectors: Sequence[Tensor], context: Tensor, terminal: Terminal, sites: Sequence[int] = ()
@@ -106,7 +106,8 @@ class ValueBridge(nn.Module):
                 slopes |= dict(zip(below, found, strict=True))
             if self.last:
                 objective = objective + self._consistency(vectors, context, values)
-        return [slopes[site] for site in sites], _ending_at(objective, list(self.network.parameters()))
+            objective = _ending_at(objective, list(self.network.parameters()))
+        return [slopes[site] for site in sites], objective
 
     def _at_the_end(self, last: Tensor, context: Tensor, terminal: Terminal) -> tuple[Tensor, Tensor]:
         """∇V(h_L), and what is learnt there: the loss as value, its gradient as slope."""
@@ -150,10 +151,7 @@ def soft_minimum(values: Tensor, temperature: float) -> Tensor:
 
 def _relative_error(found: Tensor, wanted: Tensor) -> Tensor:
     """Mean of (found − wanted)² over the mean of wanted²."""
-    # By the largest entry first: gradients can be so small that their squares are lost.
-    largest = zero_as_one(wanted.abs().amax())
-    size = zero_as_one((wanted / largest).square().mean().sqrt())
-    return ((found - wanted) / largest / size).square().mean()
+    return (found - wanted).square().mean() / zero_as_one(wanted.square().mean())
 
 
 def _ending_at(objective: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
