@@ -21,6 +21,8 @@ from walkback.pitfalls.typed_numbers import unsupported
 
 ROOT = Path(__file__).parents[2]
 QUICK = {1, 2, 3, 8, 9, 10}
+PUBLISHED = 10
+"""The last two were met when walkback was tried on networks as people write them."""
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 
 
@@ -34,17 +36,17 @@ def reproductions():
     return found
 
 
-def test_there_are_ten():
-    assert [p.number for p in all_pitfalls()] == list(range(1, 11)) == [int(name) for name in PITFALLS]
+def test_there_are_twelve():
+    assert [p.number for p in all_pitfalls()] == list(range(1, 13)) == [int(name) for name in PITFALLS]
 
 
-@pytest.mark.parametrize("number", range(1, 11))
+@pytest.mark.parametrize("number", range(1, 13))
 def test_it_shows_what_it_claims(reproductions, number):
     found, _ = reproductions[number]
     assert found.holds, [claim.sentence for claim in found.claims if not claim.holds]
     assert len(found.claims) >= 2
     assert found.rows
-    assert any(row.published for row in found.rows)
+    assert any(row.published for row in found.rows) == (number <= PUBLISHED)
 
 
 def test_the_quick_ones_take_less_than_a_second_of_cpu_and_the_others_less_than_a_minute(reproductions):
@@ -72,7 +74,7 @@ def test_the_published_figure_comes_out(reproductions, number, figures):
 
 
 def test_a_reproducer_leaves_every_random_state_alone():
-    for number in ("3", "5", "8"):
+    for number in ("3", "5", "8", "11", "12"):
         before = torch.get_rng_state(), random.getstate(), torch.get_num_threads()
         PITFALLS.load(number).reproduce()
         after = torch.get_rng_state(), random.getstate(), torch.get_num_threads()
@@ -86,20 +88,45 @@ def test_a_pitfall_says_all_that_it_must(pitfall):
     assert hasattr(importlib.import_module(module), name)
     assert pitfall.question.endswith("?")
     assert min(map(len, (pitfall.explanation, pitfall.avoided))) > 60
-    assert pitfall.published
+    assert bool(pitfall.published) == (pitfall.number <= PUBLISHED)
 
 
-def in_a_class(line):
+FEEDBACK_NETWORK = """
+class Feedback(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, W, B):
+        ctx.save_for_backward(x, W, B)
+        return x @ W.t()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, W, B = ctx.saved_tensors
+        return grad @ B, grad.t() @ x, None
+
+class Layer(nn.Module):
+    def forward(self, x):
+        return Feedback.apply(x, self.weight, self.B)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+"""
+AROUND = {11: FEEDBACK_NETWORK + "fa_network = Net()\n"}
+"""What a line that lies needs around it to be one."""
+
+
+def in_a_class(line, number):
     body = line.replace("\n", "\n        ")
-    return f"{HEAD}class N(nn.Module):\n    def __init__(self, h):\n        {body}\n"
+    return f"{HEAD}{AROUND.get(number, '')}class N(nn.Module):\n    def __init__(self, h):\n        {body}\n"
 
 
 @pytest.mark.parametrize("pitfall", [p for p in all_pitfalls() if p.codes], ids=lambda p: p.title)
 def test_lint_finds_the_line_that_lies_and_not_the_one_to_write(pitfall):
-    found = {f.code for f in check_source(in_a_class(pitfall.lies), "x.py", chosen_rules())}
+    found = {f.code for f in check_source(in_a_class(pitfall.lies, pitfall.number), "x.py", chosen_rules())}
     assert found
     assert found <= set(pitfall.codes)
-    assert check_source(in_a_class(pitfall.instead), "x.py", chosen_rules()) == []
+    assert check_source(in_a_class(pitfall.instead, pitfall.number), "x.py", chosen_rules()) == []
 
 
 def walkback(monkeypatch, capsys, *arguments):
@@ -126,9 +153,9 @@ def test_one_is_shown_with_both_numbers(monkeypatch, capsys):
 
 
 def test_an_unknown_one_is_refused(monkeypatch, capsys):
-    status, _, error = walkback(monkeypatch, capsys, "show", "eleven")
+    status, _, error = walkback(monkeypatch, capsys, "show", "thirteen")
     assert status == 2
-    assert "there is no pitfall called 'eleven'" in error
+    assert "there is no pitfall called 'thirteen'" in error
 
 
 def broken(*claims):
@@ -163,7 +190,7 @@ def test_the_checklist_is_up_to_date():
 
 def test_the_checklist_asks_every_question():
     page = checklist()
-    assert page.count("- [ ] ") == 10
+    assert page.count("- [ ] ") == 12
     for pitfall in all_pitfalls():
         assert f"```python\n{pitfall.instead}\n```" in page
 

@@ -11,9 +11,11 @@ import torch.nn.functional as F
 import walkback
 from walkback.errors import MissingFeedback
 from walkback.pitfalls.batch_size import batches, naive_figures
+from walkback.pitfalls.shifted_labels import accuracies, language_model, sequences
 from walkback.pitfalls.small_network import small_network
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.protocol import numerics
+from walkback.protocol.baseline import accuracy
 from walkback.zoo import DataSpec, build_method, build_model
 
 DATA = DataSpec((16,), classes=10)
@@ -145,6 +147,40 @@ def test_10_a_rendering_holds_no_number_that_the_record_lacks():
     record = report.to_dict() | {"growth": report.max_per_block_growth}
     assert unsupported(report.to_markdown(), record) == []
     assert unsupported(report.to_markdown(), record | {"headline_acc": 0.609}) == ["58.52"]
+
+
+def test_11_a_backward_that_was_changed_is_not_the_reference():
+    model, (inputs, targets) = network(), made_data()
+    before = walkback.diagnose(model, [(inputs, targets)])
+    _, true = gradients(model, inputs, targets)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_full_backward_hook(lambda m, g_in, g_out: tuple(-3 * g for g in g_in if g is not None))
+    _, changed = gradients(model, inputs, targets)
+    assert not torch.allclose(changed[1], true[1], rtol=0.1)
+    report = walkback.diagnose(model, [(inputs, targets)])
+    assert report.bp_grad_norms == before.bp_grad_norms
+    expected = [float(g.double().norm(dim=1).median()) / 128 for g in true]
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-2)
+
+
+def test_12_answers_are_compared_with_the_labels_of_their_places():
+    torch.manual_seed(0)
+    model, tokens = language_model(), sequences(64)
+
+    class Logits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids):
+            return self.model(input_ids)["logits"]
+
+    same, next_one = accuracies(model, tokens)
+    score = accuracy(Logits(), [(tokens[:, :-1], tokens[:, 1:])])
+    assert score.value == pytest.approx(next_one)
+    assert same > 0.9
+    assert (score.samples, score.answers) == (64, 64 * 31)
 
 
 def test_norms_and_cosines_agree_with_written_out_sums():

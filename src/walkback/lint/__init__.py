@@ -19,5 +19,7 @@ RULES = Registry(
         "WB007": "walkback.lint.rules.unsafe_load:RULE",
         "WB008": "walkback.lint.rules.cosine_with_itself:RULE",
         "WB009": "walkback.lint.rules.tiny_zeroed:RULE",
+        "WB010": "walkback.lint.rules.own_backward:RULE",
+        "WB011": "walkback.lint.rules.unshifted_labels:RULE",
     },
 )

@@ -1,4 +1,4 @@
-"""Ten ways in which evaluation code lies: one file each, with the wrong number beside the right one.
+"""Twelve ways in which evaluation code lies: one file each, with the wrong number beside the right one.
 
 A file supplies a `base.Pitfall`: what goes wrong, the line that lies and the one to write, a reproducer, and the place
 in walkback that avoids it. `walkback pitfalls` and docs/CHECKLIST.md are made from these files alone. Importing them
@@ -20,5 +20,7 @@ PITFALLS = Registry(
         "8": "walkback.pitfalls.batch_size:PITFALL",
         "9": "walkback.pitfalls.nan_passes:PITFALL",
         "10": "walkback.pitfalls.typed_numbers:PITFALL",
+        "11": "walkback.pitfalls.own_backward:PITFALL",
+        "12": "walkback.pitfalls.shifted_labels:PITFALL",
     },
 )

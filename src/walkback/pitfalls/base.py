@@ -60,7 +60,7 @@ class Pitfall:
     """The place that does, as `module:object`."""
     reproduce: Callable[[], Reproduction] = field(repr=False)
     published: str = ""
-    """The published figure, in its own words."""
+    """The published figure, in its own words; empty where there is none."""
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -29,6 +29,11 @@ _STAYS_TENSOR = {
 _FEEDBACK = re.compile(r"(?i:feedback|backward_?(weight|mat)|weights?_?(backward|fa|fb)$|^fb_|_fb$)|^_?B\d*$")
 _WRAPPERS = {"Parameter", "Buffer", "ParameterList", "BufferList"}
 _SETUP = re.compile(r"^_*(init|reset|draw|build|make|setup|create|sample)")
+_BACKWARD = re.compile(r"backward|backprop|feed_?back|credit|(^|_)dfa|(^|_)teach|(^|_)align", re.IGNORECASE)
+"""What a function is called that hands errors back."""
+_ERROR = re.compile(r"(^|_)(e|err|errors?|deltas?|grads?|gradients?|credits?)($|_)", re.IGNORECASE)
+"""What is called an error, or what comes of one."""
+_PRODUCTS = {"mm", "matmul", "bmm", "linear", "einsum", "mul", "dot"}
 
 
 def check(module: Module) -> Iterator[Hit]:
@@ -41,7 +46,7 @@ def check(module: Module) -> Iterator[Hit]:
         if owner is None or not _is_own_attribute(target) or not _is_network(module, owner):
             continue
         name = last_name(target)
-        if _is_feedback(module, node, name) and not _is_registered(module, owner, name):
+        if _is_feedback(module, node, name) and not _is_registered(owner, name):
             what = f"`self.{name}` is a plain tensor: state_dict does not save it and .to() does not move it"
             yield Hit(node, what, _buffer(node.value, name))
 
@@ -67,14 +72,35 @@ def _is_network(module: Module, owner: ast.ClassDef) -> bool:
 
 
 def _is_feedback(module: Module, node: ast.Assign, name: str) -> bool:
-    """A random tensor that is drawn once, or any tensor that is called feedback."""
+    """Any tensor that is called feedback, or a random one that is drawn once and fed back."""
     kind = _tensor_kind(module, node.value)
     if not kind:
         return False
     if _FEEDBACK.search(name):
         return True
     scope = module.scope_of(node)
-    return kind == "random" and isinstance(scope, ast.FunctionDef) and bool(_SETUP.search(scope.name))
+    drawn_once = kind == "random" and isinstance(scope, ast.FunctionDef) and bool(_SETUP.search(scope.name))
+    return drawn_once and any(_feeds_back(module, read) for read in _reads(module, name))
+
+
+def _reads(module: Module, name: str) -> Iterator[ast.Attribute]:
+    """Where the attribute is read, in whatever object: `self.m`, `layer.m`."""
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def _feeds_back(module: Module, read: ast.AST) -> bool:
+    """Whether a tensor is used as feedback: in a function that hands errors back, or as a factor of one."""
+    if _BACKWARD.search(getattr(module.scope_of(read), "name", "")):
+        return True
+    while not isinstance(read := module.parents[read], ast.stmt):
+        if isinstance(read, ast.Call) and last_name(read.func) == "apply":
+            return True  # handed to an autograd.Function
+        product = isinstance(read, ast.BinOp) and isinstance(read.op, ast.MatMult | ast.Mult)
+        if product or (isinstance(read, ast.Call) and last_name(read.func) in _PRODUCTS):
+            return any(_ERROR.search(last_name(part)) for part in ast.walk(read))
+    return False
 
 
 def _tensor_kind(module: Module, node: ast.expr) -> str:
@@ -106,7 +132,7 @@ def _call_kind(module: Module, call: ast.Call) -> str:
     return ""
 
 
-def _is_registered(module: Module, owner: ast.ClassDef, name: str) -> bool:
+def _is_registered(owner: ast.ClassDef, name: str) -> bool:
     """Whether the class makes the name a buffer or a parameter, or may do so under a name that is computed."""
     for node in ast.walk(owner):
         if isinstance(node, ast.Call) and last_name(node.func) in {"register_buffer", "register_parameter"}:
