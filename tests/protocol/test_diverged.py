@@ -70,18 +70,10 @@ def test_a_token_that_the_head_does_not_read(tokens):
 
 
 def test_a_gradient_alone():
-    class InfiniteSlope(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, grad):
-            return grad / 0
-
     class Steep(ResMLP):
         def body(self, hidden):
-            return InfiniteSlope.apply(super().body(hidden))
+            hidden = super().body(hidden)
+            return hidden + (hidden - hidden).sqrt()  # 0, with an infinite slope
 
     report = walkback.diagnose(Steep(), labelled(20))
     assert report.verdict.startswith(VERDICT)

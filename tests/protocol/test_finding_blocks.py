@@ -140,8 +140,13 @@ def test_a_stream_that_is_cut():
                 hidden = block(hidden.detach())
             return hidden
 
-    with pytest.raises(BlocksError, match=r"site 'blocks\.1' does not depend on the site before it.*does not detach"):
-        walkback.diagnose(Cut(), labelled(20))
+    report = walkback.diagnose(Cut(), labelled(20))
+    assert report.reading("a").state is walkback.State.PASS
+    assert report.bp_grad_norms is None
+    for letter in "bc":
+        assert report.reading(letter).state is walkback.State.NOT_MEASURED
+        assert "no gradient back to h_1" in report.reading(letter).sentence
+        assert "block 2 (blocks.1) cuts it (it calls detach)" in report.reading(letter).sentence
 
 
 def test_a_block_that_is_cut():
@@ -149,8 +154,8 @@ def test_a_block_that_is_cut():
         def forward(self, hidden):
             return super().forward(hidden).detach()
 
-    with pytest.raises(BlocksError, match=r"site 'blocks\.0' does not depend on the site before it"):
-        walkback.diagnose(ResMLP(block=CutBlock), labelled(20), blocks="blocks.*")
+    report = walkback.diagnose(ResMLP(block=CutBlock), labelled(20), blocks="blocks.*")
+    assert "block 1 (blocks.0) cuts it" in report.reading("b").sentence
 
 
 def test_a_path_that_changes_between_batches():

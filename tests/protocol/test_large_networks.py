@@ -12,7 +12,7 @@ from torch import nn
 
 import walkback
 from walkback.errors import BatchError, InputError
-from walkback.protocol import fidelity
+from walkback.protocol import double
 from walkback.protocol.site_reader import SiteReader
 
 DEPTH = 8
@@ -43,7 +43,7 @@ def test_no_more_samples_than_the_micro_batch_pass_at_once():
     model.stem.register_forward_hook(lambda module, args, output: seen.append(len(output)))
     walkback.diagnose(model, batches(), micro_batch=10)
     assert max(seen) == 10
-    assert seen.count(10) == 30
+    assert seen.count(10) == 30 + 1  # the batches, and the pass whose gradient is checked
     seen.clear()
     walkback.diagnose(model, batches())
     assert max(seen) > 128
@@ -151,7 +151,7 @@ def test_the_fp64_pass_copies_no_weights_before_the_first_measured_site(sites, m
                 x = block(x)
             return self.head(x)
 
-    copied, in_double = [], fidelity._in_double
+    copied, in_double = [], double._in_double
 
     @contextmanager
     def counting(model, but=()):
@@ -160,7 +160,7 @@ def test_the_fp64_pass_copies_no_weights_before_the_first_measured_site(sites, m
             copied.append({"".join(name.split(".")[:2]) for name in doubled})
             yield
 
-    monkeypatch.setattr(fidelity, "_in_double", counting)
+    monkeypatch.setattr(double, "_in_double", counting)
     torch.manual_seed(0)
     data = [(torch.randint(0, 11, (64, 5)), torch.randint(0, CLASSES, (64,)))]
     report = walkback.diagnose(Tokens(), data, sites=sites)

@@ -41,6 +41,8 @@ class Doubled:
     """What the stream is converted to at the first site, if to anything."""
     exact: bool = True
     """In fp64; else in the network's own precision, which does not go with fp64."""
+    at_once: int = 0
+    """How many samples have passed at once."""
 
     def sites(self, look: Callable[[Tensor], None] = lambda logits: None) -> Sites:
         """h_l and ∂ℓ/∂h_l at every site; `look` is given the logits with their graph."""
@@ -57,11 +59,12 @@ class Doubled:
         return self.batch.call(self.model, self.chain.changes_input)
 
     def logits_of_each(self, site: int, values: list[Tensor], together: bool) -> list[Tensor]:
-        """The logits for each of several values of a site; in one pass where inputs are plain rows, and where asked."""
-        rows = self.batch.inputs
-        if not together or not isinstance(rows, Tensor) or len(rows) != self.batch.size or len(values) == 1:
+        """The logits for each of several values of a site; in one pass where asked, where inputs are plain rows, and
+        where no more of them pass at once than have passed before."""
+        rows, many = self.batch.inputs, len(values)
+        plain = isinstance(rows, Tensor) and len(rows) == self.batch.size and many * self.batch.size <= self.at_once
+        if not together or not plain or many == 1:
             return [self.logits(site, value) for value in values]
-        many = len(values)
         batch = Batch(torch.cat([rows] * many), torch.cat([self.batch.targets] * many))
         return list(replace(self, batch=batch).logits(site, torch.cat(values)).chunk(many))
 
@@ -138,7 +141,7 @@ def in_double(
     why, ways = "", list(_ways(model, chain, batch))
     for number, (enter, batch_there, begin_in, exact) in enumerate(ways):
         with ExitStack() as stack:
-            doubled = Doubled(model, chain, batch_there, loss, begin_in, exact)
+            doubled = Doubled(model, chain, batch_there, loss, begin_in, exact, batch_there.size)
             try:
                 enter(stack)
                 result = attempt(doubled)
