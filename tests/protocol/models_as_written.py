@@ -4,6 +4,8 @@
 beside `forward`, never from it.
 """
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -22,7 +24,7 @@ class Sequential(nn.Module):
     def __init__(self, *widths, activation=nn.ReLU, norm=None, inplace=False):
         super().__init__()
         layers = []
-        for before, after in zip(widths[:-2], widths[1:-1], strict=True):
+        for before, after in pairwise(widths[:-1]):
             layers.append(nn.Linear(before, after))
             if norm is not None:
                 layers.append(norm(after))

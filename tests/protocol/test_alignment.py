@@ -161,7 +161,10 @@ def test_secret_backprop_is_found_at_any_scale(net, batches):
     def scaled(hiddens, logits, targets):
         return [3e-5 * g * (i + 1) for i, g in enumerate(net.true_gradients(hiddens, logits, targets))]
 
-    assert "parallel to backpropagation: its mean cosine with the BP gradient is at least 1.00000 at every site" in warnings_for(net, batches, scaled)
+    assert (
+        "parallel to backpropagation: its mean cosine with the BP gradient is at least 1.00000 at every site"
+        in warnings_for(net, batches, scaled)
+    )
 
 
 def test_nearly_backprop_at_one_site_is_not_backprop(net, batches):

@@ -116,8 +116,8 @@ PITFALL = Pitfall(
     title="labels that the model shifts itself",
     explanation="Causal language models take labels equal to their inputs and score the answer at t against the token "
     "at t + 1. Code that compares the logits with those labels position by position asks whether the network repeats "
-    "its input. With tied embeddings an untrained network does, so it scores high, and a trained one scores near 0; the "
-    "gradient of such a loss is that of another task.",
+    "its input. With tied embeddings an untrained network does, so it scores high, and a trained one scores near 0; "
+    "the gradient of such a loss is that of another task.",
     lies="out = model(input_ids=x, labels=x)\naccuracy = (out.logits.argmax(-1) == x).float().mean()",
     instead="out = model(input_ids=x, labels=x)\naccuracy = (out.logits[:, :-1].argmax(-1) == x[:, 1:]).float().mean()",
     question="Where a model takes labels, is each answer compared with the label that the model's own loss compares it "
