@@ -660,10 +660,8 @@ class Tuples(Tower):
         self.blocks = nn.ModuleList(TupleBlock() for _ in range(3))
 
     def body(self, h):
-        self.aux = 0
         for block in self.blocks:
-            h, aux = block(h)
-            self.aux = self.aux + aux.sum()
+            h, _ = block(h)
         return h
 
 
@@ -864,7 +862,7 @@ class GRULastState(nn.Module):
     def sites(self, ids):
         h0 = self.embed(ids)
         last = self.gru(h0)[1]
-        return [h0, last.transpose(0, 1)], self.head(last[0])
+        return [h0, last], self.head(last[0])
 
 
 class SqueezeExcite(nn.Module):
@@ -907,7 +905,7 @@ class Encoder(nn.Module):
         h0 = self.embed(x.transpose(0, 1))
         h1 = self.encoder.layers[0](h0)
         h2 = self.encoder.layers[1](h1)
-        return [h.transpose(0, 1) for h in (h0, h1, h2)], self.head(self.encoder.norm(h2).mean(0))
+        return [h0, h1, h2], self.head(self.encoder.norm(h2).mean(0))
 
 
 class TwoOutputs(Tower):
@@ -966,8 +964,9 @@ class SiameseMLP(nn.Module):
     def sites(self, pair, side=0):
         sides = []
         for number in (0, 1):
-            h1 = self.encoder[0](pair[:, number]).relu()
-            sides.append([pair[:, number], h1, self.encoder[2](h1).relu()])
+            h0 = pair[:, number]
+            h1 = self.encoder[0](h0).relu()
+            sides.append([h0, h1, self.encoder[2](h1).relu()])
         return sides[side], self.head(torch.cat([sides[0][-1], sides[1][-1]], dim=1))
 
 

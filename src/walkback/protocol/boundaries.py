@@ -61,7 +61,8 @@ class Boundaries:
         upstream = [reach.values[number] for number in reach.ancestors(read)]
         stream = {v.number for v in upstream if v.floating and v.fed and (v.weighted or v.shape == read.shape)}
         joined = self._joined(stream)
-        for number in sorted(stream & joined, reverse=True):
+        alike = {number for number in stream & joined if reach.values[number].shape == read.shape}
+        for number in sorted(alike, reverse=True):
             above = reach.ancestors(reach.values[number])
             past = (use for source in above & (stream - {number}) for use in reach.uses(source))
             if all(use in above for use in past if use in joined):
@@ -73,8 +74,7 @@ class Boundaries:
         reach, block = self.watched.reach, self.run[0]
         until = self.run[1].entered if len(self.run) > 1 else self.head_at
         for value in reach.passages(block.written.value, until)[1:]:
-            path = self._path(block.written.value, value)
-            if any(not stream.isdisjoint(step.inputs) for step in path):
+            if any(not stream.isdisjoint(reach.ancestors(side)) for side in self._sides(block.written.value, value)):
                 return reach.ancestors(value)
         return set()
 
@@ -107,10 +107,7 @@ class Boundaries:
 
     def _stretch(self, block: Call, start: Value, end: Value, before: Value) -> Stretch:
         """What happens from one value behind a block to another."""
-        reach, path = self.watched.reach, self._path(start, end)
-        on_path = {start.number, *(value.number for value in path)}
-        sides = {number for value in path for number in value.inputs} - on_path
-        parts = [reach.values[number] for number in sides]
+        reach, path, parts = self.watched.reach, self._path(start, end), self._sides(start, end)
         skips = [value for value in parts if before.number in reach.ancestors(value)]
         others = [value for value in parts if value not in skips and value.weighted]
         return Stretch(
@@ -132,6 +129,13 @@ class Boundaries:
                 reached.add(value.number)
                 path.append(value)
         return path
+
+    def _sides(self, start: Value, end: Value) -> list[Value]:
+        """What else takes part on that way."""
+        path = self._path(start, end)
+        on_path = {start.number, *(value.number for value in path)}
+        sides = {number for value in path for number in value.inputs} - on_path
+        return [self.watched.reach.values[number] for number in sides]
 
     def _kind(self, block: Call, value: Value) -> str:
         """The type of the outermost module behind the block in which a value is made, or else its function."""

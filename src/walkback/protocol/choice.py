@@ -54,23 +54,32 @@ class _Choice:
                 f"{self.kind} is quantised: {quantised} and its like pass integers on, of which there is no norm and "
                 "no gradient. Diagnose the floating-point model that it was made from."
             )
-        candidates = self.division.candidates()
-        singles = runs_by_call(self.watched, candidates) or self.offers.singles(candidates)
+        by_call = self._by_call()
+        if by_call:
+            return self._called_again(by_call)
+        singles = self.offers.singles(self.division.candidates())
         return BlocksError(
             f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
             f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
         )
 
+    def _by_call(self) -> list[Run]:
+        return runs_by_call(self.watched, self.division.candidates())
+
     def several(self, runs: Sequence[Run]) -> BlocksError:
         """Chains of one length, or of one module's several calls."""
-        by_call = runs_by_call(self.watched, self.division.candidates())
+        by_call = self._by_call()
         if by_call and any(self.watched.visits[call.module] > 1 for run in runs for call in run):
-            name, times = by_call[0][0].name, self.watched.visits[by_call[0][0].module]
-            return BlocksError(
-                f"the forward pass calls {name} {times} times, and not as one chain: as with two inputs to one "
-                f"encoder, or steps in time. Depth is layers: choose a call. {self.pass_one_of(by_call)}"
-            )
+            return self._called_again(by_call)
         return BlocksError(f"several chains of blocks are as long as each other. {self.pass_one_of(runs)}")
+
+    def _called_again(self, by_call: Sequence[Run]) -> BlocksError:
+        first = by_call[0][0]
+        return BlocksError(
+            f"the forward pass calls {first.name} {self.watched.visits[first.module]} times, and not as one chain: as "
+            "with two inputs to one encoder, or steps in time. Depth is layers: choose a call. "
+            f"{self.pass_one_of(by_call)}"
+        )
 
     def unlinked(self, runs: Sequence[Run]) -> BlocksError:
         """The named blocks are not one chain."""
@@ -100,7 +109,7 @@ class _Choice:
     def _check_time(self, run: Run) -> None:
         module = unrolled_in_time(self.watched, run)
         if module is not None:
-            last = runs_by_call(self.watched, self.division.candidates())[-1]
+            last = self._by_call()[-1]
             raise BlocksError(
                 f"{self.watched.names[module]} is called {self.watched.visits[module]} times, each time with a new "
                 "part of the input: the network is unrolled in time, and depth is layers, not time. For the layers at "

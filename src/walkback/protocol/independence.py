@@ -12,7 +12,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from walkback.errors import InputError, NoGradient
 from walkback.protocol.batches import Batch
-from walkback.protocol.calls import Watched
+from walkback.protocol.calls import Watched, is_quantised
 from walkback.protocol.flow import Value
 from walkback.protocol.seen_through import Sight
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
@@ -26,9 +26,9 @@ def chain_of_independent(
 ) -> Chain:
     """The chain of blocks, found in one watched pass over a few samples that do not influence each other.
 
-    Without gradients, what they would show of an influence is not looked at.
+    Without gradients, samples that influence each other are not noticed, and quantised networks have blocks too.
     """
-    _check_modules(model)
+    _check_modules(model, gradients)
     # Samples may meet in a backward pass of the network's own that do not in what it computes.
     return Sight().run(lambda: _chain(model, batch, blocks, gradients))
 
@@ -44,8 +44,14 @@ def _chain(model: nn.Module, batch: Batch, blocks: Blocks | Parts, gradients: bo
     return chain
 
 
-def _check_modules(model: nn.Module) -> None:
+def _check_modules(model: nn.Module, gradients: bool) -> None:
     for name, module in model.named_modules():
+        if gradients and is_quantised(module):
+            raise InputError(
+                f"{name or 'the model'} is a quantised {type(module).__name__}: its weights are integers, and no gradient "
+                "passes through it. Pass gradients=False for (a) and accuracy alone, or diagnose the floating-point "
+                "model that it was made from."
+            )
         if isinstance(module, _NormBase) and not isinstance(module, _InstanceNorm) and module.running_mean is None:
             raise InputError(
                 f"{name or 'the model'} is a {type(module).__name__} without running statistics: in eval mode each "

@@ -50,6 +50,8 @@ class SiteReader:
         self.root: Tensor | torch.autograd.graph.GradientEdge | None = None
         """What a backward pass has to reach: it lies before h_0, and nothing else does."""
         self._passing: list[tuple[Tensor, int]] = []
+        self._of_base: dict[int, Tensor] = {}
+        """Gradients of sites that are views and were written to later, by way of what they are views of."""
         self._visits: Counter[tuple[nn.Module, str]] = Counter()
         self._functions = FunctionTaps(chain.taps, self._made) if needs_functions(chain.taps) else None
 
@@ -142,6 +144,29 @@ class SiteReader:
         self._keep(stream)
         # A hook rather than retain_grad: later in-place changes must not reach it.
         stream.register_hook(self._keeper(index))  # type: ignore[no-untyped-call]
+        if stream._base is not None and stream._base.requires_grad:
+            self._watch_base(index, stream, stream._base)
+
+    def _watch_base(self, index: int, stream: Tensor, base: Tensor) -> None:
+        """Read the gradient of what a site is a view of too: where the site is written to later, it holds all of it.
+
+        A change in place of a view is one of its base, so that what it leads to does not pass the view's own node.
+        """
+        shape, stride = stream.shape, stream.stride()
+        offset, in_order = stream.storage_offset() - base.storage_offset(), base.is_contiguous()
+
+        def keep(grad: Tensor) -> None:
+            passing, version = self._passing[index]
+            if passing._version == version:
+                return
+            if not in_order:
+                raise BlocksError(
+                    f"site '{self.chain.taps[index]}' is a view, and is changed in place later, so its gradient cannot "
+                    "be read. Diagnose a copy of the model that adds out of place: h = h + f(h) for h += f(h)."
+                )
+            self._of_base[index] = grad.detach().contiguous().as_strided(shape, stride, offset)
+
+        base.register_hook(keep)  # type: ignore[no-untyped-call]
 
     def _keep(self, stream: Tensor) -> None:
         """Keep what a site holds now: a copy, unless nothing is known to write to it later."""
@@ -166,10 +191,12 @@ class SiteReader:
     def pull_back(self, logits: Tensor, upstream: Tensor, keep_graph: bool = False) -> None:
         """Send a gradient at the logits back to every site that it reaches, and no further."""
         self.grads.clear()
+        self._of_base.clear()
         assert self.root is not None
         (at_root,) = torch.autograd.grad(logits, self.root, upstream, retain_graph=keep_graph, allow_unused=True)
         if at_root is not None:
             self.grads.setdefault(0, at_root)
+        self.grads |= self._of_base
 
     def check_complete(self) -> None:
         """Raise if the forward pass did not visit every site."""
