@@ -40,8 +40,10 @@ class Rung(NamedTuple):
 FINE = (Rung(1e-6, 1e-3, 1e-3), Rung(1e-8, 1e-3, 1e-3))
 COARSE = (Rung(1e-3, 1e-2, 1e-2), Rung(1e-2, 5e-2, 5e-2))
 """For networks that compute in fp32 inside, whatever their parameters are in: small steps drown in rounding there."""
-LARGE_STEP = 1e-2
+LARGE_STEPS, STEPPED = (1e-2, 1e-1), 0.5
+"""Over these distances a step shows, by this much of the gradient's size in the root mean square."""
 CLEARLY_WRONG = 0.3
+"""The error of most directions at every step size from which a gradient is wrong, kinks or not."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,15 @@ class Slope:
         return Agreement(False if wrong else None, last.error, last.directions, last.kinks)
 
     def jumps(self) -> bool:
-        """Whether φ has steps that the gradient does not see: along random directions, over a large step."""
+        """Whether φ has steps that the gradient does not see: along random directions, over large distances."""
         (directions,) = self._directions(1, torch.ones_like(self.at), of_gradient=False)
-        steps = (FINE[0].step, LARGE_STEP)
-        near, far = (
-            (above - below) / (2 * step)
-            for step, (above, below) in zip(steps, self._both_sides(directions, steps), strict=True)
-        )
-        size = torch.maximum(self._sizes, self._noise(LARGE_STEP))
-        off = (far - near)[self._usable] / size[self._usable]
-        return bool(off.square().mean().sqrt() > 0.5)
+        expected = (self.grad * directions).flatten(1).sum(dim=1)
+        for step, (above, below) in zip(LARGE_STEPS, self._both_sides(directions, LARGE_STEPS), strict=True):
+            off = (above - below) / (2 * step) - expected
+            relative = (off / torch.maximum(self._sizes, self._noise(step)))[self._usable]
+            if bool(relative.square().mean().sqrt() > STEPPED):
+                return True
+        return False
 
     def _attempts(self) -> Iterator[tuple[Rung, list[Tensor], Tensor]]:
         sets = math.ceil(DIRECTIONS / len(self.at))
@@ -170,7 +171,7 @@ class Slope:
         scale = torch.stack([size, expected.abs(), estimate.abs()]).amax(dim=0)
         bend = (narrow[0] - 2 * base + narrow[1]) / (rung.step / 2)
         apart = torch.stack([(slope - finer).abs(), bend.abs(), noise]).amax(dim=0)
-        nothing = (size == 0) & (estimate.abs() <= noise)
+        nothing = (size == 0) & (estimate.abs() <= noise) & (bend.abs() <= 4 * noise)
         error = torch.where(nothing, 0.0, (estimate - expected).abs() / scale)
         return error, nothing | (apart <= rung.settled * scale)
 

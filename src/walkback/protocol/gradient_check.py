@@ -66,14 +66,14 @@ class Candidate:
         return self.sight.run(lambda: check_at(doubled, seen, site))
 
 
-def slope_at(doubled: Doubled, seen: Look, site: int) -> Slope:
+def slope_at(doubled: Doubled, seen: Look, site: int, samples: int = DIRECTIONS) -> Slope:
     """The loss as a function of one site, over a few samples, and the gradient that the pass gave.
 
     To first order in the logits, ⟨∂ℓ/∂logits, logits⟩ with the first factor held fixed and of unit size: that has the
     gradient of the loss at h, and loses no digits where the loss is near zero.
     """
     # Random numbers are the same ones again only for as many samples.
-    some = doubled if seen.draws else doubled.first(DIRECTIONS)
+    some = doubled if seen.draws else doubled.first(samples)
     count = some.batch.size
     error = seen.sites.error[:count].double()
     norms = error.flatten(1).norm(dim=1) if error.ndim > 1 else error.abs()
@@ -99,9 +99,10 @@ def check_at(doubled: Doubled, seen: Look, site: int) -> Agreement:
     if agreement.agrees is False and not slope.single and coarser_inside(doubled) is torch.float32:
         # What is rounded to fp32 on the way is flat over small steps: large ones decide.
         agreement = replace(slope, single=True).check()
-    if seen.steps and (agreement.agrees is None or (agreement.agrees and slope.jumps())):
-        return Agreement(False, 1.0, agreement.directions, agreement.kinks)
-    return agreement
+    if not seen.steps or agreement.agrees is False:
+        return agreement
+    stepped = agreement.agrees is None or slope_at(doubled, seen, site, doubled.batch.size).jumps()
+    return Agreement(False, 1.0, agreement.directions, agreement.kinks) if stepped else agreement
 
 
 def check_loss(doubled: Doubled, seen: Look) -> Agreement | None:

@@ -142,7 +142,9 @@ def _differentiable(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
             output = function.forward(_Context(function, needed), *args, **kwargs)
         else:
             output = function.forward(*args, **kwargs)
-    except Exception:
+    except Exception as error:
+        if type(error).__module__ == "torch.utils.checkpoint":
+            raise  # how it ends computing again, once it has what it needs
         # In-place, numpy, out= and kernels may refuse tensors with a graph; what is truly wrong fails as declared too.
         raise _StaysDeclared(function) from None
     written = floating_tensors(output)
