@@ -167,6 +167,25 @@ def test_secret_backprop_is_found_at_any_scale(net, batches):
     )
 
 
+@pytest.mark.parametrize(("noise", "parallel"), [(0.01, True), (0.1, False)])
+def test_backprop_with_a_little_noise_is_parallel_to_it(net, batches, noise, parallel):
+    generator = torch.Generator().manual_seed(3)
+
+    def noisy(hiddens, logits, targets):
+        grads = net.true_gradients(hiddens, logits, targets)
+        drawn = [torch.randn(g.shape, generator=generator) for g in grads]
+        return [
+            g + noise * g.norm(dim=1, keepdim=True) * d / d.norm(dim=1, keepdim=True)
+            for g, d in zip(grads, drawn, strict=True)
+        ]
+
+    report = walkback.diagnose(net, batches, credit=noisy)
+    found = [warning for warning in report.warnings if "parallel to backpropagation" in warning]
+    assert bool(found) is parallel
+    if parallel:
+        assert f"{min(report.alignment.sites):.5f}" in found[0]
+
+
 def test_nearly_backprop_at_one_site_is_not_backprop(net, batches):
     def nearly(hiddens, logits, targets):
         grads = net.true_gradients(hiddens, logits, targets)
