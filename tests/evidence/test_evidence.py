@@ -253,7 +253,7 @@ def test_the_orders_of_the_penalised_methods(order, figure, figures, holds):
 
 
 def test_a_block_s_cosine_is_that_of_the_site_it_reads():
-    (report,) = seeds("dfa", of=(42,), gamma=[0.4, 0.1, -0.1, 0.3, 9.0])
+    (report,) = seeds("dfa", of=(42,), gamma=[0.4, 0.1, -0.1, 0.3, 0.9])
     assert source_reading.block_cosines(report) == pytest.approx([0.4, 0.1, -0.1, 0.3])
     assert source_reading.block_gamma(report) == pytest.approx(0.175)
     assert source_reading.deep_block_cosine(report) == pytest.approx(0.1)

@@ -136,7 +136,8 @@ def broken(value: float) -> DiagnosticReport:
         drift_share_intervals=spread, nonfinite_hiddens=[0, 3, 128, 128, 128], nonfinite_grads=[128] * 5,
         nonfinite_logits=17, extra={"trace": value},
         alignment=Alignment(
-            sites=five, site_medians=five, deep=value, orders={"mean": value}, neighbours=five[1:],
+            # A cosine that is undefined is NaN; none is infinite.
+            sites=[NAN] * 5, site_medians=[NAN] * 5, deep=NAN, orders={"mean": value}, neighbours=[NAN] * 4,
             null=NullAlignment(
                 draws=2, site_means=five, site_sds=five, site_z=five,
                 deep_mean=value, deep_sd=value, deep_z=value,
@@ -156,7 +157,8 @@ def many_sites(count: int = 200) -> DiagnosticReport:
         sites=[f"transformer.encoder.layer.{i}.output.dense" for i in range(count)],
         residual_norms=norms, residual_norm_intervals=around(norms), bp_grad_norms=grads,
         bp_grad_norm_intervals=around(grads), scale_free_gradients=[2.0] * count,
-        reference_fidelity=[1.0] * count, site_stabilities=[0.1] * count, drift_shares=[0.001] * count,
+        reference_fidelity=[1.0] * count, site_stabilities=[0.1] * count, cross_batch_stability=0.1,
+        drift_shares=[0.001] * count,
         drift_share_intervals=None, nonfinite_hiddens=None, nonfinite_grads=None, stability_layer=100,
         alignment=Alignment(
             sites=[0.2] * count, deep=0.2, neighbours=[0.01] * (count - 1), no_null="BP has none"
@@ -206,8 +208,20 @@ def fragile() -> DiagnosticReport:
     return full(residual_norms=norms, residual_norm_intervals=around(norms))
 
 
+def zeros() -> DiagnosticReport:
+    """A stream that ends at its first block, and no gradient at all."""
+    return full(
+        residual_norms=[8.7, 0.0, 0.0, 0.0, 0.0], residual_norm_intervals=None, bp_grad_norms=[0.0] * 5,
+        bp_grad_norm_intervals=None,
+    )  # fmt: skip
+
+
 def extremes() -> DiagnosticReport:
-    return full(residual_norms=[1e-320, 1e308, 1e-300, 1e300, 1.0], bp_grad_norms=[1e308, 1e-38, 5e-324, 1.0, 1e300])
+    norms, grads = [1e-320, 1e307, 1e-300, 1e300, 1.0], [1e307, 1e-38, 5e-324, 1.0, 1e300]
+    return full(
+        residual_norms=norms, residual_norm_intervals=around(norms), bp_grad_norms=grads,
+        bp_grad_norm_intervals=around(grads),
+    )  # fmt: skip
 
 
 AWKWARD: dict[str, DiagnosticReport] = {
@@ -225,7 +239,7 @@ AWKWARD: dict[str, DiagnosticReport] = {
     "no_feedback": no_feedback(),
     "bare_reading": bare_reading(),
     "fragile": fragile(),
-    "zeros": full(residual_norms=[0.0] * 5, bp_grad_norms=[0.0] * 5, bp_grad_norm_intervals=None),
+    "zeros": zeros(),
     "extremes": extremes(),
 }
 """Every report that a renderer must survive, by name."""

@@ -245,3 +245,13 @@ def test_errors_of_torch_pass_through():
 def test_token_targets_of_another_length():
     batches = [(labelled(20, shape=(5, INPUT))[0][0], torch.zeros(20, 4, dtype=torch.long))]
     refused(BatchError, r"\(20, 5, 3\) with torch.int64 targets of shape \(20, 4\)", TokenNet("each"), batches)
+
+
+def test_a_stream_of_zeros_is_told_in_a_sentence():
+    model = ResMLP()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.startswith(("stem", "blocks")):
+                parameter.zero_()
+    with pytest.raises(InputError, match="residual_norms are 0 at every site: a stream of zeros is no measurement"):
+        walkback.diagnose(model, labelled(20))

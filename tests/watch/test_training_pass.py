@@ -6,7 +6,7 @@ from torch.utils.checkpoint import checkpoint
 from watched_networks import CLASSES, INPUTS, WIDTH, Block, Net, bp_step, make_batches
 
 import walkback
-from walkback.errors import InputError
+from walkback.errors import InputError, WalkbackWarning
 from walkback.protocol.reduction import TokenReduction
 from walkback.watch.pass_norms import PassNorms, look_at, read_in_full
 from walkback.watch.trace import read_trace
@@ -366,3 +366,24 @@ def test_what_cannot_be_watched_is_said():
     compiled = walkback.Monitor(torch.compile(Net()), HELD)
     with pytest.raises(InputError, match="hooks in a compiled model do not run"):
         compiled.attach()
+
+
+def test_a_stream_of_zeros_in_the_training_pass_is_told_and_training_goes_on(tmp_path):
+    class Silent(Net):
+        def forward(self, x):
+            return super().forward(x * 0)
+
+    model = Silent()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "head" not in name:
+                parameter.zero_()
+    monitor = walkback.Monitor(model, HELD, every=1, trace=tmp_path / "trace.jsonl")
+    with monitor.watch_training():
+        (x, y) = make_batches(32, seed=3)[0]
+        F.cross_entropy(model(x), y).backward()
+        with pytest.warns(WalkbackWarning, match="not measured: .*a stream of zeros is no measurement"):
+            decision = monitor.step()
+    assert not decision.stop
+    assert monitor.report is None
+    assert "stream of zeros" in read_trace(tmp_path / "trace.jsonl")[-1].unmeasured

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from walkback.protocol.finite import firing_on_non_finite
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
 from walkback.protocol.verdict import is_complete, verdict_of
@@ -13,9 +14,10 @@ from walkback.registry import DIAGNOSTICS
 
 
 def read(measured: Measurements, thresholds: DiagnosticThresholds | None = None) -> tuple[Reading, ...]:
-    """Every diagnostic's reading, in the order of the registry."""
+    """Every diagnostic's reading, in the order of the registry; NaN or Inf in any field fires."""
     limits = thresholds or DiagnosticThresholds()
-    return tuple(DIAGNOSTICS.load(name).from_thresholds(limits).judge(measured) for name in DIAGNOSTICS)
+    readings = [DIAGNOSTICS.load(name).from_thresholds(limits).judge(measured) for name in DIAGNOSTICS]
+    return firing_on_non_finite(measured, readings)
 
 
 def judge(

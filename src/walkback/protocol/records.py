@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from walkback.errors import RecordError
+from walkback.protocol.contradictions import contradictions
 from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, read_json
 from walkback.protocol.scores import Frozen, ScoreNumber, out_of_range
 from walkback.protocol.scores import FrozenBaseline as FrozenBaseline
@@ -220,6 +221,12 @@ class Measurements(Record):
         if not growths:
             return None
         return next((g for g in growths if g != g), max(growths))
+
+    @model_validator(mode="after")
+    def _can_be_true(self) -> Measurements:
+        for contradiction in contradictions(self):
+            raise ValueError(contradiction)
+        return self
 
 
 _PER_SITE = (

@@ -267,13 +267,13 @@ class Monitor:
         decision = self._as_before
         if training_pass.armed:
             begun = self.clock.now()
-            measured = training_pass.take()
+            measure = _taken(training_pass)
             spent, training_pass.spent = self.clock.now() - begun + training_pass.spent, 0.0
-            if measured is None:
+            if measure is None:
                 self.clock.add(spent)
             else:
                 at = At(epoch=epoch, step=self.steps or None)
-                decision = self._measured(at, "training", lambda: measured, None, spent)
+                decision = self._measured(at, "training", measure, None, spent)
         training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
         return decision
 
@@ -326,3 +326,17 @@ def _accuracy_of_frozen(given: float | Score | FrozenBaseline | None) -> FrozenB
             "here, and give it to walkback.diagnose with score=."
         )
     return baseline
+
+
+def _taken(training_pass: TrainingPass) -> Callable[[], Measurements] | None:
+    """What the passes showed, None for nothing; figures that are refused raise where they are asked for."""
+    try:
+        measured = training_pass.take()
+    except WalkbackError as error:
+        refused = error
+
+        def refuse() -> Measurements:
+            raise refused
+
+        return refuse
+    return None if measured is None else lambda: measured

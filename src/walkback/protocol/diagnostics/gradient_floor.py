@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite, without_reference
+from walkback.protocol.diagnostics.some_sites import gradient_at_some
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
 from walkback.protocol.wording import figure
@@ -83,6 +84,8 @@ class GradientFloor:
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the deepest median ‖g‖ is under the floor, with the case that explains it."""
         make = ReadingMaker(self.letter, self.name, "<", self.g_norm_floor)
+        if measured.bp_grad_norms is None and (some := self._at_some_sites(measured, make)):
+            return some
         norms = measured.bp_grad_norms
         if norms is None and measured.nonfinite_logits:
             return make.non_finite("the logits hold NaN or Inf")
@@ -95,7 +98,7 @@ class GradientFloor:
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
             return make.non_finite(f"g_{site} holds NaN or Inf", figure=norms[site], site=site)
-        if measured.last_site is not None and (measured.site_numbers or ())[-1:] != (measured.last_site,):
+        if measured.site_numbers is not None and measured.last_site not in (None, measured.site_numbers[-1]):
             return make.not_measured(
                 f"(b) is read at the last site, {measured.last_site}, which was not among the measured ones."
             )
@@ -108,6 +111,23 @@ class GradientFloor:
             passed="The BP gradient at the deepest site is far enough from zero to measure alignment against.",
             interval=intervals[-1] if intervals else None,
             site=deepest,
+            case=case,
+        )
+
+    def _at_some_sites(self, measured: Measurements, make: ReadingMaker) -> Reading | None:
+        """Read at the deepest site that was recorded, where not all of them were."""
+        found = gradient_at_some(measured, make)
+        if found is None or isinstance(found, Reading):
+            return found
+        norm, site, where = found
+        alone = Measurements(bp_grad_norms=(norm,), error_size=measured.error_size)
+        case = why_small(alone, self.g_norm_floor)
+        return make.judged(
+            norm,
+            reason=REASON,
+            fired=f"Read at {where}. {explain_case(case, alone)}",
+            passed=f"Read at {where}: the BP gradient is above the floor there.",
+            site=site,
             case=case,
         )
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.diagnostics.some_sites import growth_at_some
 from walkback.protocol.records import Interval, Measurements, Reading, growth
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.wording import figure
@@ -67,7 +68,8 @@ class ResidualGrowth:
         make = ReadingMaker(self.letter, self.name, ">", self.h_norm_explosion_ratio, "×")
         norms = measured.residual_norms
         if norms is None:
-            return make.not_measured("The norms of the residual stream were not measured.")
+            some = growth_at_some(measured, make, self.h_norm_explosion_ratio, REASON)
+            return some or make.not_measured("The norms of the residual stream were not measured.")
         broken = first_broken(measured.nonfinite_hiddens)
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:

@@ -1,0 +1,149 @@
+"""What no network can have measured: figures out of their range, or at odds with each other. No torch.
+
+A record that contradicts itself is refused, whichever way it came to be: no verdict on it would mean anything. NaN and
+Inf are no contradictions. They are what a diverged network measures, and `protocol.finite` makes them fire.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from walkback.protocol.drift_share import GROUP_SIZE
+
+if TYPE_CHECKING:
+    from walkback.protocol.records import Alignment, Interval, Measurements
+
+ROUNDING = 1e-4
+"""By which a cosine may leave [−1, 1], and two figures of one thing may differ: traces keep six digits."""
+
+SITE_NORM = re.compile(r"([hg])_(\d{1,6})")
+"""The name, in `extra`, of a norm at one site of some."""
+
+_AT_SITES = ("residual_norms", "bp_grad_norms", "scale_free_gradients", "reference_fidelity", "site_stabilities")
+_NORMS = ("error_size", "scale_free_gradients")
+_COSINES = ("cross_batch_stability", "site_stabilities", "drift_shares", "reference_fidelity")
+_NULL_AT_SITES = ("site_means", "site_sds", "site_z")
+_WITH_INTERVALS = (
+    ("residual_norms", "residual_norm_intervals"),
+    ("bp_grad_norms", "bp_grad_norm_intervals"),
+    ("cross_batch_stability", "cross_batch_stability_interval"),
+    ("drift_shares", "drift_share_intervals"),
+)
+
+
+def contradictions(measured: Measurements) -> Iterator[str]:
+    """What is wrong with the measurements, a sentence each; nothing where they can be true."""
+    yield from _zeros(measured)
+    norms = {name: getattr(measured, name) for name in _NORMS}
+    norms |= {f"extra.{name}": value for name, value in measured.extra.items() if SITE_NORM.fullmatch(name)}
+    for name, value in norms.items():
+        yield from (f"{name} holds {x}; a norm is 0 or more" for x in _finite(value) if x < 0)
+    for name in _COSINES:
+        yield from _beyond_one(name, getattr(measured, name))
+    yield from _samples(measured)
+    yield from _broken_samples(measured)
+    yield from _sites(measured)
+    yield from _stabilities(measured)
+    for name, intervals in _WITH_INTERVALS:
+        yield from _intervals(name, getattr(measured, name), intervals, getattr(measured, intervals))
+    if measured.alignment is not None:
+        yield from _alignment(measured.alignment)
+
+
+def _finite(value: Any) -> Iterator[float]:
+    """The finite numbers of a figure, or of one figure per site."""
+    values = value if isinstance(value, tuple) else (value,)
+    return (x for x in values if x is not None and math.isfinite(x))
+
+
+def _beyond_one(name: str, value: Any) -> Iterator[str]:
+    for x in _finite(value):
+        if abs(x) > 1 + ROUNDING:
+            yield f"{name} holds {x}, expected a cosine or a share in [-1, 1]"
+
+
+def _zeros(measured: Measurements) -> Iterator[str]:
+    norms = measured.residual_norms
+    if norms and all(norm == 0 for norm in norms):
+        yield (
+            "residual_norms are 0 at every site: a stream of zeros is no measurement. Check the inputs, and which "
+            "blocks were measured"
+        )
+
+
+def _samples(measured: Measurements) -> Iterator[str]:
+    samples, groups = measured.samples, measured.groups
+    if samples == 0 and any(getattr(measured, name) is not None for name in _AT_SITES):
+        yield "samples is 0, but there are figures at the sites; they rest on 1 sample or more"
+    directed = measured.cross_batch_stability is not None or measured.site_stabilities is not None
+    if groups is not None and groups < 2 and directed:
+        yield f"groups is {groups}, but there is a (c), which compares 2 groups of {GROUP_SIZE} samples or more"
+    if samples is not None and groups is not None and groups * GROUP_SIZE > samples:
+        yield f"groups is {groups} of {GROUP_SIZE} samples, and samples is {samples}"
+
+
+def _broken_samples(measured: Measurements) -> Iterator[str]:
+    for name in ("nonfinite_hiddens", "nonfinite_grads", "nonfinite_logits"):
+        value = getattr(measured, name)
+        for count in value if isinstance(value, tuple) else (value or 0,):
+            if count < 0 or (measured.samples is not None and count > measured.samples):
+                most = "" if measured.samples is None else f" to {measured.samples}, the number of samples"
+                yield f"{name} holds {count}, expected a count from 0{most}"
+
+
+def _sites(measured: Measurements) -> Iterator[str]:
+    numbers, last = measured.site_numbers, measured.last_site
+    if numbers is None:
+        return
+    if any(number < 0 for number in numbers) or any(after <= before for before, after in pairwise(numbers)):
+        yield f"site_numbers are {list(numbers)}, expected numbers from 0 on, each larger than the one before"
+    elif last is not None and numbers and numbers[-1] > last:
+        yield f"site_numbers go up to {numbers[-1]}, and last_site is {last}"
+
+
+def _stabilities(measured: Measurements) -> Iterator[str]:
+    judged, sites, layer = measured.cross_batch_stability, measured.site_stabilities, measured.stability_layer
+    if judged is None or sites is None or layer is None or layer >= len(sites):
+        return
+    # NaN differs from nothing here, and fires.
+    if abs(judged - sites[layer]) > ROUNDING:
+        yield f"cross_batch_stability is {judged}, and site_stabilities holds {sites[layer]} for the same site {layer}"
+
+
+def _intervals(name: str, figures: Any, called: str, intervals: Any) -> Iterator[str]:
+    """An interval whose ends are the wrong way round, or that its own figure lies outside of."""
+    if intervals is None:
+        return
+    if figures is None:
+        yield f"there is {called} without {name}"
+        return
+    pairs = zip(figures, intervals, strict=False) if isinstance(figures, tuple) else [(figures, intervals)]
+    for figure, interval in pairs:
+        if not _encloses(interval, figure):
+            yield f"{called} holds {interval.low} to {interval.high}, and {name} is {figure} there"
+
+
+def _encloses(interval: Interval, figure: float) -> bool:
+    """Whether it may: NaN compares false, and so lies nowhere outside."""
+    room = ROUNDING * abs(figure) if math.isfinite(figure) else 0.0
+    outside = interval.low > interval.high or figure < interval.low - room or figure > interval.high + room
+    return not outside
+
+
+def _alignment(alignment: Alignment) -> Iterator[str]:
+    """Γ is made of cosines: of NaN, for a credit or a gradient that is zero, but never of more than 1."""
+    for name in ("sites", "site_medians", "deep", "neighbours"):
+        value = getattr(alignment, name)
+        for x in value if isinstance(value, tuple) else (value,):
+            if x is not None and abs(x) > 1 + ROUNDING:
+                yield f"alignment.{name} holds {x}, expected a cosine in [-1, 1]"
+    null = alignment.null
+    listed = {"site_medians": alignment.site_medians}
+    listed |= {} if null is None else {f"null.{name}": getattr(null, name) for name in _NULL_AT_SITES}
+    for name, values in listed.items():
+        if values is not None and alignment.sites is not None and len(values) != len(alignment.sites):
+            yield f"alignment.{name} has {len(values)} figures, and alignment.sites {len(alignment.sites)}"

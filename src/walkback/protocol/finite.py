@@ -1,0 +1,84 @@
+"""NaN and Inf, in whichever field they are: what holds them makes its diagnostic fire. No torch.
+
+Each diagnostic looks for NaN in the figures that it compares. A record has others: beside them, or without them. Here
+they are all looked at, by name, so that a field which is added later is looked at too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from walkback.protocol.records import Measurements, Reading, State
+from walkback.protocol.verdict import NON_FINITE
+from walkback.strictness import about_to_compare
+
+BESIDE = frozenset({"alignment"})
+"""Γ is reported and not judged: it is NaN by definition where a credit or a gradient is exactly zero. A credit that is
+not finite is named in the warnings."""
+
+_COUNTS = ("nonfinite_hiddens", "nonfinite_grads", "nonfinite_logits")
+_OWNERS = {
+    "a": ("residual_norms", "residual_norm_intervals", "nonfinite_hiddens"),
+    "b": (
+        "bp_grad_norms", "bp_grad_norm_intervals", "error_size", "scale_free_gradients", "reference_fidelity",
+        "nonfinite_grads", "nonfinite_logits",
+    ),
+    "c": (
+        "cross_batch_stability", "cross_batch_stability_interval", "site_stabilities", "drift_shares",
+        "drift_share_intervals",
+    ),
+    "d": ("headline_acc", "headline_score", "frozen_baseline_acc", "frozen_baseline_score"),
+}  # fmt: skip
+"""Which diagnostic a field is of; one that is of none, such as `extra`, is told under the first."""
+
+
+def non_finite_fields(measured: Measurements) -> list[str]:
+    """The fields that hold NaN or Inf, or that count samples which do, in the order of the record."""
+    return [
+        name
+        for name in Measurements.model_fields
+        if name not in BESIDE and _is_broken(getattr(measured, name), counted=name in _COUNTS)
+    ]
+
+
+def _is_broken(value: Any, counted: bool = False) -> bool:
+    if isinstance(value, BaseModel):
+        return any(_is_broken(getattr(value, name)) for name in type(value).model_fields)
+    if isinstance(value, dict):
+        return any(map(_is_broken, value.values()))
+    if isinstance(value, tuple):
+        return any(_is_broken(entry, counted) for entry in value)
+    if counted:
+        return bool(value)
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def firing_on_non_finite(measured: Measurements, readings: Sequence[Reading]) -> tuple[Reading, ...]:
+    """The readings, where each one that has a NaN or Inf in any of its fields fires on it."""
+    found: dict[str, list[str]] = {}
+    for name in non_finite_fields(measured):
+        owner = next((letter for letter, fields in _OWNERS.items() if name in fields), None)
+        known = owner in {reading.letter for reading in readings}
+        found.setdefault(owner if owner is not None and known else readings[0].letter, []).append(name)
+    return tuple(_fired(r, found[r.letter]) if r.letter in found else r for r in readings)
+
+
+def _fired(reading: Reading, fields: Sequence[str]) -> Reading:
+    if reading.state is State.FIRE and reading.reason == NON_FINITE:
+        return reading
+    named = " and ".join(fields) if len(fields) < 3 else f"{', '.join(fields[:-1])} and {fields[-1]}"
+    about_to_compare(math.nan, f"the threshold of ({reading.letter}) {reading.name}: {named}")
+    verb = "hold" if len(fields) > 1 else "holds"
+    told = {
+        "state": State.FIRE,
+        "reason": NON_FINITE,
+        "sentence": f"{named} {verb} NaN or Inf: the network has diverged, and no other figure of it means anything.",
+        "interval": None,
+        "fragile": False,
+        "case": "",
+    }
+    return reading.model_copy(update=told)
