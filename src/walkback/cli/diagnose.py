@@ -69,7 +69,7 @@ def diagnose(
     from walkback.present.text import print_report
     from walkback.protocol.verdict import exit_status
 
-    require_writable(path for path in (json_file, html_file) if path is not None)
+    require_writable([json_file, html_file], [target, *_store_of(target, runs)])
     thresholds = thresholds_from(
         g_norm_floor,
         h_norm_explosion_ratio,
@@ -117,6 +117,14 @@ def _from_json(text: str | None) -> dict[str, Any] | None:
     if not isinstance(arguments, dict):
         raise InputError(f"--forward-kwargs is {text!r}; expected a JSON object such as '{{\"causal\": true}}'.")
     return arguments
+
+
+def _store_of(target: str, runs: str | None) -> list[Path]:
+    """Where a run that is named by its id is read from."""
+    from walkback.cli.stored import is_stored
+    from walkback.experiments.store import open_store
+
+    return open_store(runs).folders if is_stored(target) and not Path(target).exists() else []
 
 
 def _diagnose_function(

@@ -34,7 +34,7 @@ def evidence(
     from walkback.evidence.table import as_json, decide, markdown, short_page
     from walkback.protocol.schema import write_whole
 
-    require_writable(path for path in (json_file, page) if path is not None)
+    require_writable([json_file, page], [results, *notes.glob("*.md")])
     decided = decide(Results(results))
     if json_file is not None:
         write_whole(json_file, json.dumps(as_json(decided, results), indent=1, ensure_ascii=False) + "\n")

@@ -33,9 +33,12 @@ def figure(
     runs: RunsOption = None,
 ) -> int:
     """Draw a figure from records; a panel whose runs are not on record says which command makes them."""
+    from walkback.cli.output import require_writable
     from walkback.experiments.figured import figure_named
+    from walkback.experiments.store import open_store
     from walkback.present.figures.style import save, writable
 
     target = writable(out or Path(f"{name}.png"))
+    require_writable([target], [*(targets or []), results, *open_store(runs, results / "runs").folders])
     typer.echo(f"written: {save(figure_named(name, targets or [], results, runs), target)}")
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from walkback.cli.output import output
+from walkback.cli.output import output, require_writable
 
 if TYPE_CHECKING:
     from walkback.pitfalls.base import Pitfall
@@ -76,6 +76,7 @@ def checklist(
     if page is None:
         typer.echo(markdown(), nl=False)
     else:
+        require_writable([page])
         write_whole(page, markdown())
     return 0
 

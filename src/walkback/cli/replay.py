@@ -68,10 +68,12 @@ def replay(
 
     Of a record over time: the verdict at its end, when each diagnostic first fired, and what stopping would have saved.
     """
+    from walkback.cli.output import require_writable
     from walkback.protocol.verdict import exit_status
     from walkback.watch.policy import StopPolicy
     from walkback.watch.replay import replay as judge_files
 
+    require_writable([json_file], files)
     thresholds = thresholds_from(
         g_norm_floor,
         h_norm_explosion_ratio,

@@ -69,10 +69,11 @@ def report(
         raise InputError("--out is where a form is written: give --template too, or name the file with --html FILE.")
     if not targets:
         raise InputError("there is nothing to report on. Give a report, an audit, a run or a trace.")
-    networks = networks_in(targets, open_store(runs))
     forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
     wanted = {form: path for form, path in forms.items() if path is not None}
-    require_writable(wanted.values())
+    store = open_store(runs)
+    require_writable(wanted.values(), [*targets, *store.folders])
+    networks = networks_in(targets, store)
     # All of them are made before any is written: an error leaves no file behind.
     made = {path: _made(form, networks, targets, title) for form, path in wanted.items()}
     for path, text in made.items():
@@ -85,6 +86,7 @@ def report(
 
 
 def _write_template(template: str, targets: list[str], runs: str | None, out: Path | None) -> int:
+    from walkback.cli.output import require_writable
     from walkback.errors import InputError, UnknownName
     from walkback.experiments.shown import networks_in
     from walkback.experiments.store import open_store
@@ -94,7 +96,9 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
 
     if template not in TEMPLATES:
         raise UnknownName(f"there is no template {template!r}. {did_you_mean(template, TEMPLATES)}")
-    networks = networks_in(targets, open_store(runs)) if targets else []
+    store = open_store(runs)
+    require_writable([out], [*targets, *store.folders])
+    networks = networks_in(targets, store) if targets else []
     if len(networks) > 1:
         raise InputError(
             f"--template is the form of one network, and {len(networks)} are given. Give one run or report."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from walkback.cli.output import output
+from walkback.cli.output import output, require_writable
 from walkback.cli.train import RunsOption
 from walkback.errors import InputError, RecordError, RunError, UnknownName
 
@@ -40,6 +40,7 @@ def runs(
         raise InputError(f"there is no folder {root}. Give that of `walkback train --runs`, or leave --runs out.")
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
     _refuse_unknown(wanted)
+    require_writable([json_file], store.folders)
     rows = []
     for run in store:
         try:

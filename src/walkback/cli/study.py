@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from walkback.cli.audit import ResultsOption
-from walkback.cli.output import folder_for, output
+from walkback.cli.output import folder_for, output, require_apart
 
 if TYPE_CHECKING:
     from walkback.experiments.studies.audited import Audit
@@ -46,11 +46,15 @@ def study(
     chosen = [STUDIES.load(each) for each in (STUDIES if name == "all" else [name])]
     paths = list(audits or audits_in(results))
     loaded = [load_audit(path) for path in paths]
+    answers: list[tuple[Study, list[dict[str, Any]], list[Any]]] = []
     for each in chosen:
         again = [load_audit(path) for path in each.outdated(results) if path not in paths and path.is_file()]
         asked = [*_asked(each, loaded, insist=bool(audits) and name != "all"), *again]
         made = [_answered(each, audit) for audit in asked]
         drawn = [block for result in made for block in _drawn(each, result)]  # what cannot be drawn is not kept
+        answers.append((each, made, drawn))
+    _require_apart(answers, paths, results, markdown)
+    for each, made, drawn in answers:
         for result in made:
             each.save(folder_for(results), result)
         page = _write_page(each, results, markdown) if each.files(results) else None
@@ -59,6 +63,14 @@ def study(
         if page:
             output().print(f"kept in {results}, page in {page}")
     return 0
+
+
+def _require_apart(
+    answers: Sequence[tuple[Study, list[dict[str, Any]], list[Any]]], audits: list[Path], results: Path, pages: Path
+) -> None:
+    """Raise where an answer or a page would be written over an audit, or over another."""
+    files = [study.file(results, result["audit"]) for study, made, _ in answers for result in made]
+    require_apart([*files, *(pages / f"{study.stem}.md" for study, _, _ in answers)], audits)
 
 
 def _asked(study: Study, audits: Sequence[Audit], *, insist: bool) -> list[Audit]:

@@ -24,10 +24,11 @@ def watch(
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw them in a figure, and end.")] = None,
 ) -> int:
     """Show runs while they are trained: size of stream and gradient, accuracy, and what has fired."""
-    from walkback.cli.output import output
+    from walkback.cli.output import output, require_writable
     from walkback.present.traces import traces_blocks
 
     console = output()
+    require_writable([plot], traces)
     if plot is not None:
         _plot(_read(traces), plot)
     if once or plot is not None or not console.is_terminal:

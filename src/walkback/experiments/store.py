@@ -193,6 +193,11 @@ class RunStore:
         """Where the runs are, in one word that `open_store` takes in any folder."""
         return str(self.root.resolve())
 
+    @property
+    def folders(self) -> list[Path]:
+        """Where files of runs are on this machine."""
+        return [self.root, self.archive]
+
     def run(self, config: RunConfig) -> StoredRun:
         """The place of a run, whether it is there or not."""
         return self.at(config.run_id)

@@ -57,7 +57,11 @@ class Study(NamedTuple):
         """Write an answer to the folder of results."""
         results.mkdir(parents=True, exist_ok=True)
         text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
-        return write_whole(results / f"{self.stem}_{result['audit']}.json", text + "\n")
+        return write_whole(self.file(results, result["audit"]), text + "\n")
+
+    def file(self, results: Path, audit: str) -> Path:
+        """Where the answer for an audit is kept."""
+        return results / f"{self.stem}_{audit}.json"
 
     def page(self, results: Path) -> Page:
         """All answers on record, one section each."""
