@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from tiny_runs import tiny
 
 from walkback.cli.grid_training import executor_from
-from walkback.errors import InputError, MissingLibrary, RunError
-from walkback.experiments import lease
+from walkback.errors import InputError, MissingLibrary, RunError, WalkbackWarning
+from walkback.experiments import lease, listening, ray_cluster
 from walkback.experiments.executors import Began, Ended, LocalProcesses, Reached
 from walkback.experiments.grid import GridConfig, rows_named
 from walkback.experiments.ray_cluster import RayCluster
@@ -136,7 +139,7 @@ def test_a_node_dies_in_the_middle_and_the_audit_is_that_of_one_process(kind, by
     assert len(known) == len(GRID.runs()) * 13
 
 
-def test_ctrl_c_ends_the_tasks_and_the_same_command_goes_on(tmp_path):
+def test_ray_local_listens_on_loopback_alone_and_ctrl_c_ends_its_tasks(tmp_path):
     command = [sys.executable, "-m", "walkback", "audit", "--arch", "resmlp", "--data", "synthetic_teacher"]
     command += ["--methods", "bp", "--seeds", "1", "--epochs", "99999", "--set", "arch.width=8", "data.samples=1400"]
     command += ["--ray", "local"]
@@ -146,16 +149,45 @@ def test_ctrl_c_ends_the_tasks_and_the_same_command_goes_on(tmp_path):
         assert process.poll() is None, process.stderr.read().decode()
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    sockets = listening_sockets(process.pid)
     trainers = [int(path.read_text()) for path in tmp_path.glob("runs/*/lock") if path.read_text().strip()]
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert "the same command goes on where this one was" in process.stderr.read().decode()
     process.stderr.close()
+    assert len(sockets) >= 4, "gcs_server, raylet, its agent and a worker listen somewhere"
+    assert not {who: ip for who, ip in sockets.items() if not ip.startswith(("127.", "::ffff:127.")) and ip != "::1"}
     assert trainers
     deadline = time.monotonic() + 20
     while any(Path(f"/proc/{trainer}/cmdline").exists() for trainer in trainers):
         assert time.monotonic() < deadline, "a task goes on"
         time.sleep(0.1)
+
+
+def listening_sockets(pid):
+    """(name, port) → address of every socket on which a process and its descendants listen."""
+    parent = psutil.Process(pid)
+    found = {}
+    for process in (parent, *parent.children(recursive=True)):
+        with suppress(psutil.Error):  # one that has ended meanwhile
+            for one in process.net_connections(kind="tcp"):
+                if one.status == psutil.CONN_LISTEN:
+                    found[process.name(), one.laddr.port] = one.laddr.ip
+    return found
+
+
+def test_a_socket_that_others_can_reach_is_found_and_told(monkeypatch):
+    assert listening.open_to_others() == []
+    with socket.socket() as inside, socket.socket() as outside, socket.socket(socket.AF_INET6) as both:
+        inside.bind(("127.0.0.1", 0))
+        outside.bind(("0.0.0.0", 0))
+        both.bind(("::ffff:127.0.0.1", 0))
+        for each in (inside, outside, both):
+            each.listen()
+        port = outside.getsockname()[1]
+        assert [found.rpartition(" at ")[2] for found in listening.open_to_others()] == [f"0.0.0.0:{port}"]
+        with pytest.warns(WalkbackWarning, match=rf"cannot be bound to 127\.0\.0\.1 .*0\.0\.0\.0:{port}"):
+            ray_cluster._tell_of_open_sockets()
 
 
 @pytest.mark.slow

@@ -10,22 +10,27 @@ from __future__ import annotations
 import os
 import socket
 import uuid
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from walkback.errors import InputError, RunError
+from walkback.errors import InputError, RunError, WalkbackWarning
 from walkback.experiments.config import RunConfig
 from walkback.experiments.executors import Ended, Event, Reached, Tell, trained
 from walkback.experiments.lease import Claim
+from walkback.experiments.listening import open_to_others
 from walkback.experiments.objects import is_address
 from walkback.experiments.remote_store import RemoteRunStore
 from walkback.experiments.store import RunStore, open_store
 from walkback.watch.optional import optional
 
 LOCAL = "local"
+LOOPBACK = "127.0.0.1"
+CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's own switch: whether this machine may be one of several, and so has to be reached from outside."""
 RETRIES = 3
 """How often in a row a run's worker or node may die before the run ends any epoch."""
 KNOCK_SECONDS = 10.0
@@ -101,7 +106,9 @@ def _connect(ray: Any, address: str) -> None:
     try:
         _knock(address)
         if address == LOCAL:
-            ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
+            with _loopback():
+                ray.init(address="local", include_dashboard=False, _node_ip_address=LOOPBACK, **common)
+            _tell_of_open_sockets()
         else:
             ray.init(address=address, **common)
     except (OSError, ValueError, RuntimeError) as error:
@@ -109,6 +116,38 @@ def _connect(ray: Any, address: str) -> None:
             f"no Ray cluster answers at {address!r} ({(str(error).strip().splitlines() or ['no answer'])[0]}). Give "
             "HOST:PORT of its head node, or start one there with `ray start --head`; --ray local needs none."
         ) from None
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Keep Ray from taking 127.0.0.1 for the address by which other machines reach this one.
+
+    Off its clusters, as by default on macOS and Windows, all its processes listen on the address that it is given.
+    The switch is read when Ray is imported, which may be long ago; what Ray starts reads it from the environment.
+    """
+    from ray._private import ray_constants
+
+    before, in_environment = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None), os.environ.get(CLUSTERS)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ[CLUSTERS] = "0"
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        os.environ.pop(CLUSTERS)
+        os.environ.update({} if in_environment is None else {CLUSTERS: in_environment})
+
+
+def _tell_of_open_sockets() -> None:
+    """Warn where this version of Ray listens on more than loopback: whoever reaches it can run code here."""
+    found = open_to_others()
+    if found:
+        warnings.warn(
+            f"this version of Ray cannot be bound to {LOOPBACK} ({'; '.join(found)}): whoever reaches this machine can "
+            "run code on it by way of Ray. Close these ports by a firewall, or train without --ray.",
+            WalkbackWarning,
+            stacklevel=2,
+        )
 
 
 def _knock(address: str) -> None:
