@@ -13,6 +13,7 @@
     ├── DataError            a data set cannot be had, or is not what it should be
     ├── MissingLibrary       an optional library is not installed; the message has the command that installs it
     ├── RunError             a training run, its store or its checkpoint
+    │   ├── RunTaken           a run that another process is training
     │   └── DamagedCheckpoint  a checkpoint that cannot be gone on from, whoever reads it
     └── PitfallError         under `walkback.strict()`: a figure would have come out wrong
 
@@ -80,6 +81,10 @@ class MissingLibrary(WalkbackError, ImportError):
 
 class RunError(WalkbackError):
     """A training run, its store or its checkpoint cannot be used."""
+
+
+class RunTaken(RunError):
+    """A run is being trained by another process."""
 
 
 class DamagedCheckpoint(RunError):

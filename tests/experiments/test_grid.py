@@ -22,7 +22,7 @@ from tiny_runs import tiny
 from walkback.cli.main import app
 from walkback.errors import InputError, UnknownName, WalkbackError
 from walkback.experiments import lock
-from walkback.experiments.executors import Ended, LocalProcesses
+from walkback.experiments.executors import Began, Elsewhere, Ended, LocalProcesses
 from walkback.experiments.grid import GridConfig, row_of, rows_named, unique_runs
 from walkback.experiments.presets import preset
 from walkback.experiments.store import RunStore
@@ -321,6 +321,73 @@ def test_a_killed_grid_leaves_no_worker_behind_and_goes_on(clean, tmp_path):
     wait_for(lambda: not locked(tmp_path), 5)
     assert audit(tmp_path, *GRID, "--workers", "1").returncode == 1
     assert audited(tmp_path) == audited(clean[0])
+
+
+def holder(folder):
+    """The process that holds the lock of a run in the store, once there is one."""
+    wait_for(lambda: [path for path in locked(folder) if path.read_text().strip()], 60)
+    return int(next(path for path in locked(folder) if path.read_text().strip()).read_text())
+
+
+def test_two_audits_on_one_store_share_its_runs_and_both_end_with_the_verdict(clean, tmp_path):
+    # Their results are apart, so that neither finds the other's in its archive.
+    first = start(tmp_path, "--workers", "1", "--results", "first")
+    os.kill(stopped := holder(tmp_path), signal.SIGSTOP)
+    command = [sys.executable, "-m", "walkback", "audit", *GRID, "--workers", "1", "--results", "second"]
+    second = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        said = [
+            next(line for line in second.stderr if "trained by another process, waiting" in line or "failed" in line)
+        ]
+        os.kill(stopped, signal.SIGCONT)
+        said += second.stderr.readlines()
+        assert not any("failed" in line for line in said), said
+        assert (second.wait(60), first.wait(60)) == (1, 1), "as an audit by itself ends"
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.wait()
+        second.stderr.close()
+    expected = audited(clean[0])
+    for out in ("first", "second"):
+        assert without_times(json.loads((tmp_path / out / "audit_tiny.json").read_text())) == expected
+    for path in (tmp_path / "runs").glob("*/trace.jsonl"):
+        assert len(path.read_text().splitlines()) == 4, "each epoch was trained once"
+
+
+def test_a_run_is_taken_over_when_the_other_audit_dies(tmp_path):
+    endless, store, events = tiny(epochs=99_999), RunStore(tmp_path / "runs"), []
+    holding = subprocess.Popen([sys.executable, "-c", HOLDING, json.dumps(endless.to_dict()), str(store.root)])
+    folder = store.run(endless).folder
+    try:
+        wait_for(lambda: list(folder.glob("checkpoints/*.safetensors")), 60)
+
+        def hear(event):
+            events.append(event)
+            if isinstance(event, Elsewhere):
+                holding.kill()
+                holding.wait()
+            elif isinstance(event, Began) and event.run_id == endless.run_id:
+                # It goes on from what the other left; to see that is enough.
+                os.kill(int((folder / "lock").read_text()), signal.SIGKILL)
+
+        LocalProcesses(1, niceness=0).execute([endless, tiny(epochs=1)], store, hear)
+    finally:
+        holding.kill()
+        holding.wait()
+    assert [type(event) for event in events if event.run_id == endless.run_id][:2] == [Elsewhere, Began]
+    assert next(event for event in events if isinstance(event, Began) and event.run_id == endless.run_id).done > 0
+    ended = [event.run_id for event in events if isinstance(event, Ended)]
+    assert ended == [tiny(epochs=1).run_id, endless.run_id], "other runs are trained meanwhile"
+
+
+HOLDING = """
+import json, sys
+from walkback.experiments.config import RunConfig
+from walkback.experiments.store import RunStore
+from walkback.experiments.train import train_or_resume
+train_or_resume(RunConfig.from_dict(json.loads(sys.argv[1])), RunStore(sys.argv[2]))
+"""
 
 
 @pytest.mark.slow

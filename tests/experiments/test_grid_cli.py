@@ -19,7 +19,7 @@ from walkback.cli.main import app
 from walkback.cli.many_values import repeated
 from walkback.errors import InputError, UnknownName
 from walkback.experiments import lock
-from walkback.experiments.executors import Began, Ended, Reached
+from walkback.experiments.executors import Began, Elsewhere, Ended, Reached
 from walkback.experiments.progress import EpochDone
 from walkback.experiments.trace import EpochRecord
 
@@ -109,6 +109,21 @@ def test_the_board_counts_and_estimates():
     board.hear(Ended(first.run_id, ""))
     board.hear(Ended(second.run_id, "broken"))
     assert board.headline() == "5 of 7 runs done, 1 failed, 0 running, 1 waiting; 1 min 40 s left"
+
+
+def test_a_run_that_another_process_trains_is_told_and_counted():
+    config, file = tiny("bp"), io.StringIO()
+    lines, screen = Lines(Board([config], 0, 1), Console(file=file, width=200)), Screen(Board([config], 0, 1))
+    for event in (Began(config.run_id, 0, 2), Elsewhere(config.run_id)):
+        lines(event)
+        screen(event)
+    assert f"{config.name}  trained by another process, waiting" in file.getvalue()
+    assert lines.board.headline() == "0 of 1 runs done, 0 running, 1 waiting, 1 of them for another process"
+    drawn = Console(file=io.StringIO(), width=200)
+    drawn.print(screen.drawn())
+    assert "trained by another process, waiting" in drawn.file.getvalue()
+    screen(Ended(config.run_id, ""))
+    assert screen.board.headline() == "1 of 1 runs done, 0 running"
 
 
 def test_lines_and_screen_show_epoch_accuracy_and_failures():

@@ -15,6 +15,7 @@ from tiny_runs import InterruptAfter, lines_of, tiny, without_times
 from walkback.cli.main import app
 from walkback.errors import InputError, MissingLibrary, RunError, WalkbackWarning
 from walkback.experiments import checkpoint, lease
+from walkback.experiments.executors import Elsewhere, trained
 from walkback.experiments.lease import Claim, Lease
 from walkback.experiments.objects import Objects
 from walkback.experiments.remote_store import RemoteRunStore
@@ -230,6 +231,21 @@ def test_a_later_attempt_of_one_grid_does_not_wait_and_the_earlier_one_notices(a
                 first.check()
             second.check()
     assert not lease.is_alive(Objects(address), "run/lease.json")
+
+
+def test_a_run_that_others_train_is_left_to_them_and_an_earlier_attempt_is_not_waited_for(address, tmp_path):
+    def run(claim):
+        return RemoteRunStore(address, tmp_path / "archive", claim).run(tiny())
+
+    first = run(Claim("grid", 1))
+    assert not first.taken
+    held = Lease(Objects(address), f"{first.run_id}/lease.json", "run x", Claim("grid", 1))
+    with held.held():
+        assert run(Claim()).taken
+        assert not run(Claim("grid", 2)).taken
+        stranger = RemoteRunStore(address, tmp_path / "archive")
+        assert trained(tiny().to_dict(), stranger, print) == Elsewhere(first.run_id)
+    assert not run(Claim()).taken
 
 
 def test_of_two_that_ask_at_once_at_most_one_trains(address):

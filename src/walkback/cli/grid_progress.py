@@ -12,11 +12,12 @@ from rich.text import Text
 
 from walkback.cli.progress import figures, left
 from walkback.experiments.config import RunConfig
-from walkback.experiments.executors import Began, Ended, Event, Reached
+from walkback.experiments.executors import Began, Elsewhere, Ended, Event, Reached
 from walkback.experiments.trace import EpochRecord
 from walkback.present.text_tables import ruled_table
 
 Kind = tuple[str, str]
+ELSEWHERE = "trained by another process, waiting"
 
 
 class Board:
@@ -28,6 +29,8 @@ class Board:
         self.epochs = dict.fromkeys(self.configs, 0)
         self.running: dict[str, EpochRecord | None] = {}
         self.waiting = dict.fromkeys(self.configs)
+        self.elsewhere: set[str] = set()
+        """Those of the waiting ones that another process is training."""
         self.seconds: dict[Kind, list[float]] = {}
         self.start = time.monotonic()
 
@@ -38,6 +41,12 @@ class Board:
 
     def hear(self, event: Event) -> None:
         """Take in what a worker said."""
+        if isinstance(event, Elsewhere):
+            self.running.pop(event.run_id, None)
+            self.waiting[event.run_id] = None
+            self.elsewhere.add(event.run_id)
+            return
+        self.elsewhere.discard(event.run_id)
         if isinstance(event, Began):
             self.waiting.pop(event.run_id, None)
             self.running[event.run_id], self.epochs[event.run_id] = None, event.done
@@ -65,9 +74,10 @@ class Board:
         return busy / max(min(self.workers, len(self.running) + len(self.waiting)), 1)
 
     def headline(self) -> str:
-        """`12 of 42 runs done, 1 failed, 2 running, 28 waiting; 1 h 05 min left`."""
+        """`12 of 42 runs done, 1 failed, 2 running, 28 waiting, 1 of them for another process; 1 h 05 min left`."""
         counts = [f"{self.finished} of {self.total} runs done", f"{self.failed} failed" * bool(self.failed)]
         counts += [f"{len(self.running)} running", f"{len(self.waiting)} waiting" * bool(self.waiting)]
+        counts += [f"{len(self.elsewhere)} of them for another process" * bool(self.elsewhere)]
         return "; ".join(filter(None, [", ".join(filter(None, counts)), left(self.seconds_left())]))
 
 
@@ -101,6 +111,8 @@ class Lines:
         if isinstance(event, Reached):
             record = event.epoch.record
             self.say(f"{config.name}  epoch {record.epoch}/{config.epochs}  {figures(record)}")
+        elif isinstance(event, Elsewhere):
+            self.say(f"{config.name}  {ELSEWHERE}")
         elif isinstance(event, Ended):
             self.say(f"{config.name}  {f'failed: {event.error}' if event.error else 'finished'}")
             self.say(self.board.headline())
@@ -139,4 +151,6 @@ class Screen:
             config = self.board.configs[run_id]
             epoch = f"{self.board.epochs[run_id]}/{config.epochs}"
             table.add_row(Text(config.name), epoch, Text("" if record is None else figures(record)))
+        for run_id in sorted(self.board.elsewhere):
+            table.add_row(Text(self.board.configs[run_id].name), "", Text(ELSEWHERE))
         return Group(Text(self.board.headline(), style="bold"), table, *self.notes[-self.SHOWN :])

@@ -2,7 +2,8 @@
 
 A worker trains one run after the other through `train_or_resume`, and ends with the process that started it,
 however that ends: nothing is left that trains on or holds a lock. So a grid may be killed at any moment, and
-the same grid started again goes on from the last checkpoints. Importing this imports no torch.
+the same grid started again goes on from the last checkpoints. Two grids on one store share their work: a run that
+the other is training is waited for, and taken over should the other die. Importing this imports no torch.
 """
 
 from __future__ import annotations
@@ -12,23 +13,21 @@ import os
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol
 
-from walkback.errors import InputError, WalkbackError
+from walkback.errors import InputError, RunTaken, WalkbackError
 from walkback.experiments.config import RunConfig
 from walkback.experiments.progress import EpochDone
-from walkback.experiments.store import RunState, RunStore, StoredRun, open_store
+from walkback.experiments.run_queue import LOOK_SECONDS, RunQueue
+from walkback.experiments.store import RunStore, StoredRun, open_store
 
 WORKERS = 2
 NICENESS = 10
 """Training gives way to whatever else the machine is used for."""
-PATIENCE_SECONDS = 5.0
-"""How long a worker waits for the last process that trained its run to be gone."""
 
 
 class Began(NamedTuple):
@@ -53,7 +52,13 @@ class Ended(NamedTuple):
     error: str
 
 
-Event = Began | Reached | Ended
+class Elsewhere(NamedTuple):
+    """A run is being trained by a process that is not of this grid, which waits for it."""
+
+    run_id: str
+
+
+Event = Began | Reached | Elsewhere | Ended
 Tell = Callable[[Event], None]
 
 
@@ -82,12 +87,22 @@ class LocalProcesses:
 
     def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
         """Hand out the runs in their order; a worker that dies costs its run, and is replaced."""
-        waiting = deque(runs)
+        queue, known = RunQueue(runs, store), set[str]()
+
+        def heard(event: Event) -> None:
+            if isinstance(event, Elsewhere):
+                queue.put_aside(event.run_id)
+                if event.run_id in known:  # it is looked at again and again, and told once
+                    return
+                known.add(event.run_id)
+            tell(event)
+
         with self._pool(store, min(self.workers, len(runs))) as pool:
-            while _hand_out(waiting, pool):
-                ready = wait([worker.connection for worker in pool if worker.run_id])
+            while _hand_out(queue, pool):
+                busy = [worker.connection for worker in pool if worker.run_id]
+                ready = wait(busy, LOOK_SECONDS if queue.watched else None)
                 for position, worker in enumerate(pool):
-                    if worker.connection in ready and not worker.pass_on(tell):
+                    if worker.connection in ready and not worker.pass_on(heard):
                         pool[position] = self._worker(store)
 
     @contextmanager
@@ -110,12 +125,12 @@ class LocalProcesses:
         return Worker(process, ours)
 
 
-def _hand_out(waiting: deque[RunConfig], pool: list[Worker]) -> bool:
-    """Give every idle worker a run; whether any is at work."""
+def _hand_out(queue: RunQueue, pool: list[Worker]) -> bool:
+    """Give every idle worker a run; whether there is anything left to wait for."""
     for worker in pool:
-        if waiting and not worker.run_id:
-            worker.give(waiting.popleft())
-    return any(worker.run_id for worker in pool)
+        if not worker.run_id and (config := queue.next()) is not None:
+            worker.give(config)
+    return queue.watched or any(worker.run_id for worker in pool)
 
 
 class Worker:
@@ -141,7 +156,7 @@ class Worker:
             self.end()
             tell(Ended(self.run_id, f"its process ended by itself, with exit status {self.process.exitcode}"))
             return False
-        if isinstance(event, Ended):
+        if isinstance(event, Ended | Elsewhere):
             self.run_id = ""
         tell(event)
         return True
@@ -177,16 +192,22 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: float = PATIENCE_SECONDS) -> Ended:
-    """Train one run; whatever goes wrong with it is the run's error and nobody else's."""
+def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: float = 0.0) -> Ended | Elsewhere:
+    """Train one run; whatever goes wrong with it is the run's error and nobody else's.
+
+    A run that another process is still training after `patience` seconds is left to that one.
+    """
     from walkback.experiments.assembly import keep_dataset
     from walkback.experiments.train import train_or_resume
 
     keep_dataset()
     config = RunConfig.from_dict(settings)
     try:
-        _wait_until_free(store.run(config), patience)
+        if not _is_free(store.run(config), patience):
+            return Elsewhere(config.run_id)
         train_or_resume(config, store, _Reporter(config.run_id, send))
+    except RunTaken:  # in the moment since
+        return Elsewhere(config.run_id)
     except WalkbackError as error:
         return Ended(config.run_id, str(error))
     except Exception as error:
@@ -196,11 +217,14 @@ def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: flo
     return Ended(config.run_id, "")
 
 
-def _wait_until_free(stored: StoredRun, patience: float) -> None:
-    """Let the workers of a grid that was killed just now come to their end."""
+def _is_free(stored: StoredRun, patience: float) -> bool:
+    """Whether nobody trains the run, at the latest after so many seconds."""
     deadline = time.monotonic() + patience
-    while stored.folder.is_dir() and stored.state is RunState.RUNNING and time.monotonic() < deadline:
+    while stored.taken:
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(0.05)
+    return True
 
 
 class _Reporter:

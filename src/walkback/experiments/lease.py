@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from walkback.errors import RunError
+from walkback.errors import RunError, RunTaken
 from walkback.experiments.objects import Objects
 
 LEASE_SECONDS = 30.0
@@ -65,7 +65,7 @@ class Lease:
     def check(self) -> None:
         """Raise where someone else has the run by now."""
         if self.lost.is_set():
-            raise RunError(f"{self.what} was taken over by another process, which goes on with it.")
+            raise RunTaken(f"{self.what} was taken over by another process, which goes on with it.")
 
     def _take(self, seconds: float) -> None:
         """Watch the lease until it is free, or has not been written to for as long as it lasts."""
@@ -77,14 +77,14 @@ class Lease:
                 break
             # Alive is who was seen to write; a store that answers slowly says nothing of it.
             if renewals and time.monotonic() - started > 2 * seconds:
-                raise RunError(f"{self.what} is being trained by {holder(current)}. Wait for it, or end it first.")
+                raise RunTaken(f"{self.what} is being trained by {holder(current)}. Wait for it, or end it first.")
             time.sleep(min(1.0, seconds / 20))
         # Where there was nothing, one of several that saw it so gets it; what is there and is no lease, as a write that
         # broke off leaves it, is written over.
         self._write(first=content is None)
         while (now := read(self.objects, self.key)).get("token") != self.token:
             if not self.claim.outranks(now):
-                raise RunError(f"{self.what} was taken by another process at the same moment, which goes on with it.")
+                raise RunTaken(f"{self.what} was taken by another process at the same moment, which goes on with it.")
             self._write()  # an earlier attempt renewed it meanwhile, and will notice
 
     def _free(self, current: dict[str, Any]) -> bool:

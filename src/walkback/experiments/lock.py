@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from walkback.errors import RunError
+from walkback.errors import RunTaken
 
 PATIENCE_SECONDS = 0.5
 """How long a lock that is taken is tried for: someone who only looks holds it for a moment."""
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 0.5
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock, or raise `RunError` that names the process which has it.
+    """Hold the lock, or raise `RunTaken` that names the process which has it.
 
     The kernel drops the lock of a process that was killed, so there are no stale ones to clear away.
     """
@@ -42,7 +42,7 @@ def _take(handle: int, what: str) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 holder = os.pread(handle, 32, 0).decode().strip() or "unknown"
-                raise RunError(f"{what} is being trained by process {holder}. Wait for it, or end it first.") from None
+                raise RunTaken(f"{what} is being trained by process {holder}. Wait for it, or end it first.") from None
             time.sleep(0.02)
 
 
@@ -50,7 +50,7 @@ def is_held(path: Path) -> bool:
     """Whether a living process holds the lock."""
     try:
         handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from walkback.errors import InputError, RunError, WalkbackWarning
 from walkback.experiments.config import RunConfig
-from walkback.experiments.executors import Ended, Event, Reached, Tell, trained
+from walkback.experiments.executors import Elsewhere, Ended, Event, Reached, Tell, trained
 from walkback.experiments.lease import Claim
 from walkback.experiments.listening import open_to_others
 from walkback.experiments.objects import is_address
@@ -34,8 +34,8 @@ CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 RETRIES = 3
 """How often in a row a run's worker or node may die before the run ends any epoch."""
 KNOCK_SECONDS = 10.0
-PATIENCE_SECONDS = 120.0
-"""How long a run waits for the last process that trained it: a file server lets go of a dead node's lock by then."""
+PATIENCE_SECONDS = 10.0
+"""How long a task waits for another process that trains its run, before it makes room for other runs."""
 
 
 class Letter(NamedTuple):
@@ -53,6 +53,8 @@ class Attempts:
     number: int = 0
     in_vain: int = 0
     """How many attempts in a row died before an epoch ended."""
+    elsewhere: bool = False
+    """Whether it was told that others train it."""
 
 
 class RayCluster:
@@ -241,7 +243,7 @@ class Session:
         # Its letters were in the box before it ended.
         self._read(self.ray.get(self.mailbox.drain.remote()))
         try:
-            ended = self.ray.get(task)
+            ended: Ended | Elsewhere = self.ray.get(task)
         except self.ray.exceptions.RayTaskError as error:
             ended = Ended(
                 run_id, f"the task could not start: {_last_line(error)}. Is walkback installed on every node?"
@@ -252,7 +254,18 @@ class Session:
                 self._hand_out(run_id)
                 return
             ended = Ended(run_id, f"its worker or node died {RETRIES + 1} times in a row: {_last_line(error)}")
+        if isinstance(ended, Elsewhere):
+            self._wait_for_others(ended)
+            return
         self.tell(ended)
+
+    def _wait_for_others(self, event: Elsewhere) -> None:
+        """Hand the run out again, behind all others; a task that gets it waits for a while."""
+        attempt = self.attempts[event.run_id]
+        if not attempt.elsewhere:
+            self.tell(event)
+        attempt.elsewhere = True
+        self._hand_out(event.run_id)
 
     def _cancel(self) -> None:
         for task in self.tasks:
@@ -299,7 +312,9 @@ class Mailbox:
         return letters
 
 
-def train_on_node(settings: dict[str, Any], places: tuple[str, str, str], claim: Claim, mailbox: Any) -> Ended:
+def train_on_node(
+    settings: dict[str, Any], places: tuple[str, str, str], claim: Claim, mailbox: Any
+) -> Ended | Elsewhere:
     """What a task does: train one run from wherever it is."""
     address, archive, mark = places
     if mark and not Path(mark).exists():

@@ -62,6 +62,12 @@ class RemoteRun(StoredRun):
             return RunState.FINISHED
         return RunState.RUNNING if lease.is_alive(self.objects, self._key("lease.json")) else RunState.INTERRUPTED
 
+    @property
+    def taken(self) -> bool:
+        """Whether someone keeps its lease, other than an earlier attempt of the same grid."""
+        current = lease.read(self.objects, self._key("lease.json"))
+        return super().taken and not self.claim.outranks(current)
+
     def trace(self) -> list[EpochRecord]:
         """The epochs so far."""
         if not self._lease and not super().finished:

@@ -118,6 +118,11 @@ class StoredRun:
         return RunState.RUNNING if lock.is_held(self._lock_file) else RunState.INTERRUPTED
 
     @property
+    def taken(self) -> bool:
+        """Whether a process trains the run that whoever wants to train it has to wait for."""
+        return self.state is RunState.RUNNING
+
+    @property
     def _lock_file(self) -> Path:
         return self.folder / "lock"
 

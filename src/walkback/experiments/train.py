@@ -38,7 +38,7 @@ def train_or_resume(config: RunConfig, store: RunStore, progress: Progress | Non
     """Train a run to its end, from wherever it is; a finished run is returned as it is.
 
     The process uses one thread meanwhile, so that sums have one order. A run that another process is training
-    is refused.
+    is refused with `RunTaken`.
     """
     stored = store.run(config)
     if stored.finished:
