@@ -5,6 +5,7 @@ beside `forward`, never from it.
 """
 
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -257,7 +258,7 @@ class Branch(nn.Module):
 class ParentSkip(nn.Module):
     """h = h + f(h), and then one of the ways to come from tokens to logits."""
 
-    ENDS = {
+    ENDS: ClassVar = {
         "mean": lambda h: h.mean(1),
         "last token": lambda h: h[:, -1],
         "max": lambda h: h.amax(dim=1),

@@ -261,7 +261,7 @@ UNROLLED = {
 def test_networks_unrolled_in_time(name):
     build, shape, options = UNROLLED[name]
     model, batches = build(), labelled(9, shape=shape)
-    with pytest.raises(BlocksError, match="Depth is layers|depth is layers, not time") as error:
+    with pytest.raises(BlocksError, match=r"Depth is layers|depth is layers, not time") as error:
         walkback.diagnose(model, batches)
     assert offered(error) == options
     for option in options:

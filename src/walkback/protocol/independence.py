@@ -48,9 +48,9 @@ def _check_modules(model: nn.Module, gradients: bool) -> None:
     for name, module in model.named_modules():
         if gradients and is_quantised(module):
             raise InputError(
-                f"{name or 'the model'} is a quantised {type(module).__name__}: its weights are integers, and no gradient "
-                "passes through it. Pass gradients=False for (a) and accuracy alone, or diagnose the floating-point "
-                "model that it was made from."
+                f"{name or 'the model'} is a quantised {type(module).__name__}: its weights are integers, and no "
+                "gradient passes through it. Pass gradients=False for (a) and accuracy alone, or diagnose the "
+                "floating-point model that it was made from."
             )
         if isinstance(module, _NormBase) and not isinstance(module, _InstanceNorm) and module.running_mean is None:
             raise InputError(
