@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DiagnosticReport,
         Measurements,
         Reading,
+        ReferenceCheck,
         State,
     )
     from walkback.protocol.scores import FrozenBaseline, Score
@@ -40,6 +41,7 @@ _HOME = {
     "Monitor": "watch.monitor",
     "PartialMeasurements": "watch.partial",
     "Reading": "protocol.records",
+    "ReferenceCheck": "protocol.records",
     "Score": "protocol.scores",
     "SeedSummary": "protocol.seeds",
     "State": "protocol.records",
@@ -65,6 +67,7 @@ __all__ = [
     "Monitor",
     "PartialMeasurements",
     "Reading",
+    "ReferenceCheck",
     "Score",
     "SeedSummary",
     "State",

@@ -14,6 +14,7 @@ import torch
 import walkback
 from walkback.errors import InputError
 from walkback.protocol import distributed
+from walkback.protocol.distributed import Measured, _agreed, _merged_parts
 from walkback.protocol.fidelity import Fidelity
 
 SCRIPT = Path(ranks.__file__)
@@ -181,3 +182,24 @@ def test_a_store_that_cannot_compare_is_no_reason_to_wait_for_ever(meeting_place
     distributed.Ranks(0, 2)._meet()
     with pytest.raises(InputError, match="rank 1 of 2 did not call"):
         distributed.Ranks(0, 2)._meet()
+
+
+def test_the_check_of_all_ranks_is_as_good_as_the_worst():
+    def check(passed, candidate="autograd", error=1e-9, **fields):
+        return walkback.ReferenceCheck(candidate=candidate, passed=passed, error=error, directions=6, **fields)
+
+    good = _agreed([check(True), check(True, error=1e-7, kinks_discarded=2)])
+    assert (good.passed, good.error, good.directions, good.kinks_discarded) == (True, 1e-7, 12, 2)
+    bad = _agreed([check(True), check(None, reason="why"), check(False, reason="where")])
+    assert (bad.passed, bad.reason) == (False, "where")
+    mixed = _agreed([check(True), check(True, "seen_through")])
+    assert mixed.passed is None
+    assert "different gradients for the true one: autograd, seen_through" in mixed.reason
+
+
+def test_diagnostics_that_one_rank_could_not_measure_are_left_out():
+    def measured(**parts):
+        return Measured(1, (), "", parts, Fidelity(None), walkback.ReferenceCheck(candidate="autograd"), None)
+
+    merged = _merged_parts([measured(frozen_margin=(1, 2), gradient_floor="b"), measured(frozen_margin=(2, 3))])
+    assert merged == {"frozen_margin": (3, 5)}
