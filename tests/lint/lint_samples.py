@@ -266,10 +266,17 @@ LEFT_ALONE = {
         FUNCTION + NETWORK + "def align(net, x, y):\n    loss = F.cross_entropy(net(x), y)\n"
         "    bp_grad = torch.autograd.grad(loss, h)",
         FUNCTION + NETWORK + "net = Net()\nif plain:\n    net = Twin()\nbp_grad = torch.autograd.grad(net(x).sum(), h)",
+        FUNCTION + NETWORK + "net = Net()\ndef align(net, x, y):\n    bp_grad = torch.autograd.grad(net(x).sum(), h)",
+        FUNCTION + NETWORK + LOSS + "\ntwin = Twin()\ntrue_grad = torch.autograd.grad(net(x).sum() + twin(x).sum(), h)",
         # a network that may be its own twin
         FUNCTION + "class Net(nn.Module):\n    def forward(self, x):\n        if self.plain:\n"
         "            return F.linear(x, self.weight)\n        else:\n"
         "            return Feedback.apply(x, self.weight, self.B)\n" + LOSS + "bp_grad = torch.autograd.grad(loss, h)",
+        # a tensor that has nothing to do with the gradient
+        FUNCTION.replace("grad @ B, grad.t() @ x, None", "grad @ W, grad.t() @ x, x @ B")
+        + NETWORK
+        + LOSS
+        + "bp_grad = torch.autograd.grad(loss, h)",
         # a backward that is the derivative, and one with a number of its own, as surrogate gradients have
         FUNCTION.replace("grad @ B", "grad @ W") + NETWORK + LOSS + "bp_grad = torch.autograd.grad(loss, h)",
         "class Spike(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, alpha):\n"
@@ -306,6 +313,8 @@ LEFT_ALONE = {
         "logits = model(x)\nacc = (logits.argmax(1) == labels).float().mean()",
         "out = model(x, labels=x)\nacc = (out.logits.argmax(-1) == y).float().mean()",
         "out = model(x, labels=x)\nsame = (a == b)",
+        CAUSAL + "def evaluate(batch):\n    logits = model(batch['x']).logits\n"
+        "    return logits.argmax(-1) == batch['labels']",
         "loss = model(x, labels=x).loss\n"
         "def probe(h, labels):\n    logits = linear(h)\n    return (logits.argmax(-1) == labels).sum()",
     ],

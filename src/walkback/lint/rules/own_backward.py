@@ -145,7 +145,7 @@ def _differentiated(module: Module, value: ast.expr) -> ast.expr | None:
 
 
 def _network_behind(module: Module, node: ast.expr | None, networks: dict[str, str], depth: int = _DEPTH) -> str:
-    """The class of the one network that an expression is computed by; empty where that cannot be seen."""
+    """The class of the network that an expression is computed by; empty where that cannot be seen, or another is."""
     if node is None or depth == 0:
         return ""
     found = set()
@@ -160,7 +160,7 @@ def _network_behind(module: Module, node: ast.expr | None, networks: dict[str, s
             found.add(built)
         else:
             found |= {_network_behind(module, value, networks, depth - 1)} - {""}
-    return found.pop() if len(found) == 1 and found <= set(networks) else ""
+    return min(found) if found and found <= set(networks) else ""
 
 
 def _of_the_file(module: Module, name: ast.Name) -> ast.expr | None:
