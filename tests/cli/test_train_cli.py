@@ -362,7 +362,7 @@ def test_a_damaged_checkpoint_is_told_in_one_line(walkback, tmp_path):
 def test_zoo_shows_all_of_it_and_each_with_its_options(walkback):
     status, out, _ = walkback("zoo")
     assert status == 0
-    for name in ("bp", "credit_bridge_vector", "vit_mini", "synthetic_teacher"):
+    for name in ("bp", "credit_bridge", "vit_mini", "synthetic_teacher"):
         assert f"  {name} " in out
     assert "--set method.sweeps=4" in walkback("zoo", "ep")[1]
     assert "--set arch.channels=[32, 64, 128]" in walkback("zoo", "--options")[1]

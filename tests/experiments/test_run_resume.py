@@ -47,7 +47,7 @@ def kill_after(process, run, lines, delay):
 def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(tmp_path):
     # Generated data: the digits would cost every process an import of scikit-learn.
     data = {"data": "synthetic_teacher", "data_options": {"samples": 1500}}
-    config = tiny("credit_bridge_vector", epochs=9, batch_size=128, **data)
+    config = tiny("credit_bridge", epochs=9, batch_size=128, **data)
     whole, cut = RunStore(tmp_path / "whole"), RunStore(tmp_path / "cut")
     run = cut.run(config)
     draw = random.Random(os.getpid())
