@@ -34,12 +34,15 @@ DATA, BATCH, STEPS = DataSpec((3, 32, 32), 10), 128, 2
 LARGER_BATCHES = (256, 512)
 """What direct credit saves grows with the batch; what it adds, calls and passes over weights, hardly does."""
 TARGETS = {"bp": 1.05, "dfa": 1.0}
-ZOO = {
+SOURCE_STATE_BRIDGE: dict[str, object] = {"context": "error", "target": "normalised", "predictor_layers": 3}
+ZOO: dict[str, tuple[str, dict[str, object]]] = {
     "bp": ("bp", {}),
     "fa": ("fa", {}),
     "dfa": ("dfa", {}),
     "dfa per_sample": ("dfa", {"credit_norm": "per_sample"}),
     "state_bridge": ("state_bridge", {}),
+    "state_bridge of its source": ("state_bridge", SOURCE_STATE_BRIDGE),
+    "credit_bridge": ("credit_bridge", {"warm_up": 0.0}),
     "credit_bridge_vector": ("credit_bridge_vector", {}),
     "ep": ("ep", {}),
 }
@@ -184,13 +187,13 @@ def compare(contenders: dict[str, Contender], name: str, reference: str, rounds:
 
 
 def show(rows: list[dict[str, object]], counted: dict[str, float]) -> None:
-    print(f"{'one step of':<18}{'against':<15}{'ratio':>7}   {'quartiles':<16}{'CPU ms':>8}   target")
+    print(f"{'one step of':<28}{'against':<15}{'ratio':>7}   {'quartiles':<16}{'CPU ms':>8}   target")
     for entry in rows:
         target = f"≤ {entry['target']}" if entry["target"] else ""
         if entry["name"] == "dfa":
             target += "; products, counted: " + ", ".join(f"{ratio:.3f} {how}" for how, ratio in counted.items())
         print(
-            f"{entry['name']:<18}{entry['against']:<15}{entry['ratio']:>7.3f}   {entry['lower_quartile']:.3f} to "
+            f"{entry['name']:<28}{entry['against']:<15}{entry['ratio']:>7.3f}   {entry['lower_quartile']:.3f} to "
             f"{entry['upper_quartile']:.3f}  {entry['milliseconds']:>8.2f}   {target}"
         )
 

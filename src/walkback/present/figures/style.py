@@ -29,7 +29,8 @@ PRINT = 8.0
 """Points: what is read at the width of a column."""
 FORMATS = ("png", "svg", "pdf")
 _WORDS = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "state_bridge": "State Bridge",
-          "credit_bridge": "Credit Bridge", "dfa_textbook": "DFA, textbook credit"}  # fmt: skip
+          "credit_bridge": "Credit Bridge", "credit_bridge_vector": "Credit Bridge, vector",
+          "dfa_textbook": "DFA, textbook credit"}  # fmt: skip
 
 
 def new_figure(width: float, height: float) -> Figure:
