@@ -5,7 +5,6 @@ beside `forward`, never from it.
 """
 
 from itertools import pairwise
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -255,18 +254,19 @@ class Branch(nn.Module):
         return self.down(F.gelu(self.up(h)))
 
 
+ENDS = {
+    "mean": lambda h: h.mean(1),
+    "last token": lambda h: h[:, -1],
+    "max": lambda h: h.amax(dim=1),
+    "sum": lambda h: h.sum(dim=1),
+    "flatten": lambda h: h.flatten(1),
+    "class token": lambda h: h[:, 0],
+    "mean of normed": lambda h: F.layer_norm(h, (D,)).mean(1),
+}
+
+
 class ParentSkip(nn.Module):
     """h = h + f(h), and then one of the ways to come from tokens to logits."""
-
-    ENDS: ClassVar = {
-        "mean": lambda h: h.mean(1),
-        "last token": lambda h: h[:, -1],
-        "max": lambda h: h.amax(dim=1),
-        "sum": lambda h: h.sum(dim=1),
-        "flatten": lambda h: h.flatten(1),
-        "class token": lambda h: h[:, 0],
-        "mean of normed": lambda h: F.layer_norm(h, (D,)).mean(1),
-    }
 
     def __init__(self, end="mean", depth=3, inplace=False):
         super().__init__()
@@ -282,13 +282,13 @@ class ParentSkip(nn.Module):
                 h += f(h)
             else:
                 h = h + f(h)
-        return self.head(self.ENDS[self.end](h))
+        return self.head(ENDS[self.end](h))
 
     def sites(self, x):
         sites = [self.stem(x)]
         for f in self.layers:
             sites.append(f(sites[-1]) + sites[-1])
-        return sites, self.head(self.ENDS[self.end](sites[-1]))
+        return sites, self.head(ENDS[self.end](sites[-1]))
 
 
 class ParentSkipConv(nn.Module):

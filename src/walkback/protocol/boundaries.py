@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
+from torch import nn
+
 from walkback.protocol.calls import Call, Watched
 from walkback.protocol.chains import Run
 from walkback.protocol.flow import Value
+from walkback.protocol.operations import COPIES
 from walkback.protocol.stretches import Stage, Stretch
 
 
@@ -49,11 +52,25 @@ class Boundaries:
         for number, (block, following) in enumerate(pairwise(self.run), start=1):
             site = sites[number]
             joined = self._stretch(block, block.written.value, site, sites[number - 1]).foreign
-            handed = following.read.value.same_as == site.same_as
+            handed = self._copied(block, following) or following.read.value.same_as == site.same_as
             past = all(value is not sites[number + 1] for value in self.watched.reach.passages(site))
-            if joined or (past and not handed):
+            if joined or (past and not handed) or self._hands_on_more(block, following, site):
                 return block, following
         return None
+
+    def _hands_on_more(self, block: Call, following: Call, site: Value) -> bool:
+        """Whether the next block also reads what was computed in this one and does not pass the site, or the two hand
+        on different ones of what they return."""
+        alike = type(block.module) is type(following.module) and not isinstance(block.module, nn.RNNBase)
+        if alike and block.written.position != following.written.position:
+            return True
+        read = [wire.value for wire in following.taken if wire.value.weighted and wire.value.fed]
+        values = self.watched.reach.values
+        return any(
+            block.entered < values[number].time < block.left
+            for value in read
+            for number in self.watched.reach.ancestors(value, without=site.number)
+        )
 
     def _first(self) -> Value:
         """What the first block reads; where a skip goes around that, what the skip and it are both made from."""
@@ -81,7 +98,16 @@ class Boundaries:
     def _inner(self, block: Call, following: Call) -> Value:
         """The last tensor before the next block through which everything passes that this one wrote."""
         passages = self.watched.reach.passages(block.written.value, following.entered)
-        return self._latest(passages) if passages else block.written.value
+        if not passages or self._copied(block, following):
+            return block.written.value
+        return self._latest(passages)
+
+    def _copied(self, block: Call, following: Call) -> bool:
+        """Whether the next block reads what this one wrote, by way of a buffer or a list."""
+        start, end = block.written.value, following.read.value
+        if start.shape != end.shape:
+            return False
+        return {value.made_by for value in self._path(start, end)} <= COPIES
 
     def _latest(self, passages: Sequence[Value]) -> Value:
         """The last that has a row per sample, as it was first made: what changes no number makes no site."""
@@ -116,7 +142,7 @@ class Boundaries:
             functions=frozenset(value.made_by for value in path),
             kinds=frozenset(self._kind(block, value) for value in path),
             weights=tuple(value for value in others if not value.fed),
-            skip=bool(skips),
+            skip=bool(skips) and len(start.shape) == len(end.shape),
             foreign=any(value.fed for value in others),
             in_norm=any(c.has_weights and not c.has_matrix for value in path for c in self._around(block, value)),
         )

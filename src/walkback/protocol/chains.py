@@ -25,10 +25,9 @@ def found_runs(watched: Watched, candidates: Iterable[Call]) -> list[Run]:
     """The chains that the structure shows as well as each other: none, one, or several to choose between."""
     calls = [call for call in candidates if call.has_matrix and watched.leads_on(call)]
     layers = innermost(calls)
-    search = _Search(watched)
+    search = _Search(watched, calls)
     if not is_plain(watched, layers):
-        runs = search.best(_without_spine(watched, calls, layers))
-        return [run for run in runs if len(run) > 1 and not _is_one_branch(watched, calls, run)]
+        return [run for run in search.best(_without_spine(watched, calls, layers)) if len(run) > 1]
     single = set(map(id, layers))
     around = [c for c in calls if id(c) not in single and not isinstance(c.module, CONTAINERS)]
     runs = [run for run in search.best(around) if len(run) > 1]
@@ -88,29 +87,57 @@ def linked_runs(watched: Watched, calls: Sequence[Call]) -> list[Run]:
 def _without_spine(watched: Watched, calls: Sequence[Call], layers: Sequence[Call]) -> Run:
     """Leave out single layers that all of the stream passes through, where others of their kind have a skip around."""
     first = layers[0]
-    spine = {value.number for value in watched.reach.passages(first.written.value)}
+    spine = [value.number for value in watched.reach.passages(first.written.value)]
     once = [layer for layer in layers if watched.visits[layer.module] == 1]
-    on_spine = {id(layer) for layer in once if layer.written.value.number in spine}
-    branches = {c.family for c in layers if id(c) not in on_spine and watched.leads_to(first, c)}
+    on_spine = {id(layer) for layer in once if layer.written.value.number in set(spine)}
+    beside = [layer for layer in layers if id(layer) not in on_spine and watched.leads_to(first, layer)]
+    branches = {layer.family for layer in beside if _has_skip_around(watched, spine, layer)}
     return [call for call in calls if id(call) not in on_spine or call.family not in branches]
+
+
+def _has_skip_around(watched: Watched, spine: Sequence[int], layer: Call) -> bool:
+    """Whether a way without matrices leads past a layer, from the stream before it to the stream after it."""
+    before = max((number for number in spine if number <= layer.read.value.number), default=None)
+    after = min((number for number in spine if number > layer.written.value.number), default=None)
+    if before is None or after is None:
+        return False
+    seen = {before}
+    for number in range(before + 1, after + 1):
+        inputs = watched.reach.values[number].inputs
+        if not seen.isdisjoint(inputs) and not any(is_matrix(watched, source) for source in inputs):
+            seen.add(number)
+    return after in seen
+
+
+def is_matrix(watched: Watched, number: int) -> bool:
+    """Whether a value is a weight matrix: a parameter, or made from parameters alone."""
+    value = watched.reach.values[number]
+    return value.weighted and not value.fed and len(value.shape) > 1
 
 
 def _runs(family: Sequence[Call], linked: Callable[[Call, Call], bool]) -> list[Run]:
     runs: list[Run] = []
     for call in family:
-        run = next((run for run in reversed(runs) if linked(run[-1], call)), None)
-        if run is None:
-            runs.append([call])
+        open_runs = [run for run in reversed(runs) if linked(run[-1], call)]
+        # Of two lists side by side, each goes on with its own.
+        alike = [run for run in open_runs if _without_numbers(run[-1]) == _without_numbers(call)]
+        if open_runs:
+            (alike or open_runs)[0].append(call)
         else:
-            run.append(call)
+            runs.append([call])
     return runs
+
+
+def _without_numbers(call: Call) -> str:
+    return "".join(letter for letter in call.name if not letter.isdecimal())
 
 
 class _Search:
     """The longest chains among some calls: handed on directly, or, where there are none, through other operations."""
 
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
+    def __init__(self, watched: Watched, every: Sequence[Call] | None = None) -> None:
+        self.watched, self.every = watched, every
+        """All calls with matrices, where chains inside one branch are to be left out."""
 
     def best(self, calls: Sequence[Call]) -> list[Run]:
         """Of the longest, not those inside others, nor the later of two that take turns on one stream."""
@@ -120,14 +147,18 @@ class _Search:
         families: dict[object, Run] = {}
         for call in calls:
             families.setdefault(call.family, []).append(call)
-        direct = [found for family in families.values() for found in self._direct(family)]
+        direct = [found for family in families.values() for found in self._direct(family) if self._is_stream(found[1])]
         direct += [(len(run), run) for run in self._siblings(calls, [run for length, run in direct if length > 1])]
         longest = max((length for length, _ in direct), default=0)
         if longest > 1:
             return _distinct(run for length, run in direct if length == longest)
         through = self._trimmed([run for family in families.values() for run in linked_runs(self.watched, family)])
-        outer = [run for run in through if not any(_inside(run, other) for other in through if len(other) > 1)]
+        streams = [run for run in through if self._is_stream(run)]
+        outer = [run for run in streams if not any(_inside(run, other) for other in streams if len(other) > 1)]
         return [run for run in outer if len(run) == max(map(len, outer))]
+
+    def _is_stream(self, run: Run) -> bool:
+        return self.every is None or len(run) < 2 or not _is_one_branch(self.watched, self.every, run)
 
     def _direct(self, family: Run) -> list[tuple[int, Run]]:
         """Chains of one family in which some blocks hand on directly, and how long they count: the longest stretch that
@@ -190,13 +221,9 @@ class _Search:
                 return value.shape != last.written.value.shape
             if sources & behind:
                 behind.add(value.number)
-            elif sources & past and not any(map(self._is_matrix, sources)):
+            elif sources & past and not any(is_matrix(self.watched, source) for source in sources):
                 past.add(value.number)
         return False
-
-    def _is_matrix(self, number: int) -> bool:
-        value = self.watched.reach.values[number]
-        return value.weighted and not value.fed and len(value.shape) > 1
 
     def _outermost(self, best: list[Run]) -> list[Run]:
         outer = [run for run in best if not any(_inside(run, other) for other in best if other is not run)]

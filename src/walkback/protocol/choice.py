@@ -123,7 +123,7 @@ class _Choice:
         if crossing is not None:
             before, after = map(self.watched.label, crossing)
             raise BlocksError(
-                f"between {before} and {after} a skip from further up joins or leaves the stream, so that no one "
-                "tensor is all of it. To read what passes between the blocks all the same, pass "
-                f"{self.offers.of([run])}."
+                f"between {before} and {after} no one tensor is all of the stream: a skip from further up joins or "
+                "leaves it, or a block hands on more than one. To read what passes from block to block all the same, "
+                f"pass {self.offers.of([run])}."
             )

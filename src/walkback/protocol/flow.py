@@ -256,12 +256,14 @@ class Reach:
         uses = self._uses[value.number]
         return uses[0] if uses else value.number
 
-    def ancestors(self, value: Value) -> set[int]:
-        """The numbers of everything that a value was made from, itself included."""
-        seen = {value.number}
+    def ancestors(self, value: Value, without: int | None = None) -> set[int]:
+        """The numbers of everything that a value was made from, itself included, past no value `without`."""
+        if value.number == without:
+            return set()
+        seen = {value.number} if without is None else {value.number, without}
         frontier = [value.number]
         while frontier:
             fresh = [source for source in self.values[frontier.pop()].inputs if source not in seen]
             seen.update(fresh)
             frontier.extend(fresh)
-        return seen
+        return seen if without is None else seen - {without}

@@ -37,7 +37,7 @@ class Offers:
         tried = list(dict.fromkeys(self._offer(run) for run in self._some(runs)))
         listed = "; ".join(offer for offer in tried if offer)
         more = len(runs) - MOST_OFFERS
-        return f"{listed}; and {more} more, one for each call" if more > 0 and listed else listed
+        return f"{listed}; and {more} more" if more > 0 and listed else listed
 
     def _some(self, runs: Sequence[Run]) -> list[Run]:
         """The first ones and the last."""

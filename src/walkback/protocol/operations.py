@@ -24,6 +24,9 @@ LAYOUTS = _UNCHANGED | {
 }  # fmt: skip
 """Functions that put the same numbers elsewhere."""
 
+COPIES = LAYOUTS | {"__setitem__", "__getitem__", "copy_", "select", "unbind", "stack", "index_copy_", "slice_scatter"}
+"""Functions that move numbers into a buffer and out of it again."""
+
 NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"})
 
 _POOLS = ("max_pool", "avg_pool", "lp_pool")
