@@ -205,7 +205,14 @@ def test_a_lease_keeps_others_out_and_is_let_go(address):
         pass
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"renewed": "yesterday"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b'{"renewed": "yesterday"}', b"[" * 100_000, b'{"a":' * 100_000,
+        b'{"renewed": 1e99, "attempt": "x"}', b"\xff", b'{"renewed": 1, "x": ' + b"[" * 99 + b"]" * 99 + b"}",
+    ],
+    ids=lambda content: content[:20],
+)  # fmt: skip
 def test_what_is_no_lease_keeps_nobody_out(address, content):
     Objects(address).write("run/lease.json", content)
     with lease_on(address).held(0.4):

@@ -81,9 +81,25 @@ def test_linting_imports_no_torch(folder):
         (b"x" + b".a" * 200_000 + b"\n", "WB000 cannot be checked: its expressions are nested too deeply"),
         (b"y = x" + b".a" * 900 + b".norm(-1)\n", "WB000 cannot be checked: its expressions are nested too deeply"),
         (b"-" * 100_000 + b"1\n", "WB000 "),
+        (b"# -*- coding: rot13 -*-\nvzcbeg gbepu\n", "'rot13' is not a text encoding"),
+        (b"# -*- coding: hex -*-\n41\n", "'hex' is not a text encoding"),
+        (b"# -*- coding: undefined -*-\nx = 1\n", "is not valid Python"),
     ],
-    ids=["syntax", "python 2", "bytes", "NUL", "encoding", "parentheses", "attributes", "deep", "signs"],
-)
+    ids=[
+        "syntax",
+        "python 2",
+        "bytes",
+        "NUL",
+        "encoding",
+        "parentheses",
+        "attributes",
+        "deep",
+        "signs",
+        "rot13",
+        "hex",
+        "undefined",
+    ],
+)  # fmt: skip
 def test_broken_python_is_reported_as_such_and_the_rest_is_checked(folder, lint, content, words):
     (folder / "broken.py").write_bytes(content)
     done = lint(".")

@@ -1,5 +1,7 @@
 """What cannot be measured is refused in a sentence that says what came, what was expected and what to do."""
 
+import warnings
+
 import pytest
 import torch
 from small_models import CLASSES, INPUT, WIDTH, ConvNet, Encoder, Regression, ResMLP, TokenNet, labelled
@@ -45,6 +47,59 @@ def refused(error, match, model=None, batches=None, **options):
 def test_batches(batches, message):
     with pytest.raises(BatchError, match=message):
         walkback.diagnose(ResMLP(), batches)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch says of each that it may change; people have them all the same
+    QUANTIZED = torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)
+    CSR = X.to_sparse_csr()
+    NESTED = torch.nested.as_nested_tensor(list(X), layout=torch.jagged)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "message"),
+    [
+        (X.to_sparse(), Y, "batch 0 holds a sparse_coo tensor; expected dense ones. Pass x.to_dense"),
+        (CSR, Y, "batch 0 holds a sparse_csr tensor"),
+        (X, Y.to_sparse(), "batch 0 holds a sparse_coo tensor"),
+        (X.to("meta"), Y, "batch 0 holds a tensor on the device meta, which has no values"),
+        (X, Y.to("meta"), "batch 0 holds a tensor on the device meta"),
+        (NESTED, Y, "batch 0 holds a nested tensor"),
+        (QUANTIZED, Y, r"batch 0 holds a torch.qint8 tensor; expected plain ones. Pass x.dequantize\(\)"),
+    ],
+)  # fmt: skip
+def test_tensors_whose_samples_cannot_be_read(inputs, targets, message):
+    refused(BatchError, message, batches=[(inputs, targets), (inputs, targets)])
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "a", True])
+def test_a_number_of_batches_that_is_none(limit):
+    refused(BatchError, f"max_batches is {limit!r}; expected how many .* 1 or more", max_batches=limit)
+
+
+def test_inputs_that_require_gradients_are_measured_like_any_other():
+    torch.manual_seed(1)
+    model = ResMLP()
+    plain = [(X, Y), (X + 1, Y), (X - 1, Y)]
+    tracked = [(x.clone().requires_grad_() * 1, y) for x, y in plain]
+    expected, found = walkback.diagnose(model, plain), walkback.diagnose(model, tracked)
+    assert found.to_dict() == expected.to_dict()
+    assert all(x.requires_grad for x, _ in tracked)
+
+
+def test_parameters_that_are_not_there_yet():
+    model = ResMLP()
+    model.stem = nn.LazyLinear(WIDTH)
+    refused(InputError, r"stem.weight of the model has no shape yet.*Call the model once", model=model)
+    model(X)
+    assert walkback.diagnose(model, [(X, Y)]).samples == 20
+    refused(InputError, r"\w+ of the model is on the device meta, which has no values", model=ResMLP().to("meta"))
+
+
+@pytest.mark.parametrize("numbers", [[0, 0, 1], [2, 1, 0], [-1, 0, 1], [0, 1, 3]])
+def test_numbers_of_sites_that_do_not_rise(numbers):
+    with pytest.raises(InputError, match="site_numbers"):
+        walkback.judge(walkback.Measurements(residual_norms=[1, 1, 1], site_numbers=numbers, last_site=2))
 
 
 def test_an_ignored_label_is_for_tokens_only():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import InputError
+from walkback.protocol.schema import parse_json
 from walkback.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -80,6 +80,6 @@ def assigned(assignment: str) -> dict[str, Any]:
 def value_of(text: str) -> Any:
     """A number, truth value or list as JSON writes it; anything else is a word."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return text

@@ -22,7 +22,7 @@ from walkback.errors import DamagedCheckpoint, RunError, WalkbackWarning
 from walkback.experiments import random_state
 from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
-from walkback.protocol.schema import write_whole
+from walkback.protocol.schema import parse_json, write_whole
 
 FORMAT, VERSION = "walkback checkpoint", "2"
 
@@ -202,9 +202,9 @@ def load(path: str | Path) -> Checkpoint:
     if header.pop("digest", None) != digest(tensors, header):
         raise DamagedCheckpoint(f"checkpoint {source} is damaged: its contents do not match its digest.")
     try:
-        settings, epoch, commits = (json.loads(header[name]) for name in ("config", "epoch", "commits"))
+        settings, epoch, commits = (parse_json(header[name]) for name in ("config", "epoch", "commits"))
         words, counted = header["random"], isinstance(epoch, int) and epoch >= 0 and isinstance(commits, list)
-    except (KeyError, ValueError, RecursionError):
+    except (KeyError, ValueError):
         counted = False
     if not counted:  # the digest is right, so no disk did this
         raise DamagedCheckpoint(f"checkpoint {source} does not say in its header what run and epoch it is of.")

@@ -21,6 +21,7 @@ from typing import Any
 
 from walkback.errors import RunError, RunTaken
 from walkback.experiments.objects import Objects
+from walkback.protocol.schema import parse_json
 
 LEASE_SECONDS = 30.0
 """How long a lease that is not written to is good for."""
@@ -121,10 +122,11 @@ def read(objects: Objects, key: str) -> dict[str, Any]:
 def parsed(content: bytes | None) -> dict[str, Any]:
     """A lease from what an object holds; empty where that is no lease."""
     try:
-        found = json.loads(content or b"{}")
+        found = parse_json(content or b"{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("renewed"), int | float) else {}
+    whole = isinstance(found, dict) and isinstance(found.get("attempt", 0), int)
+    return found if whole and isinstance(found.get("renewed"), int | float) else {}
 
 
 def is_alive(objects: Objects, key: str) -> bool:

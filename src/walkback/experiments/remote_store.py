@@ -137,7 +137,7 @@ class RemoteRun(StoredRun):
 
     def _bring_trace(self) -> None:
         found = self.objects.read_all(self.objects.keys(self._key("epochs")))
-        lines = [found[key].decode() + "\n" for key in sorted(found)]
+        lines = [found[key].decode(errors="replace") + "\n" for key in sorted(found)]
         self.folder.mkdir(parents=True, exist_ok=True)
         self.trace_file.write_text("".join(lines), encoding="utf-8")
 

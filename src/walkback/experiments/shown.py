@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from walkback.experiments.studies.audited import load_audit
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import read_json, reading
+from walkback.protocol.schema import parse_json, read_json, reading
 from walkback.watch.replay import replay
 from walkback.watch.summary import Moment, moments_of
 from walkback.watch.trace import is_trace, read_runs
@@ -99,8 +98,8 @@ def _json_or_none(path: Path) -> Any:
 def _first_is_trace(path: Path) -> bool:
     try:
         with path.open(encoding="utf-8") as file:
-            return is_trace(json.loads(file.readline()))
-    except (OSError, ValueError, RecursionError):
+            return is_trace(parse_json(file.readline()))
+    except (OSError, ValueError):
         return False
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError
 
 from walkback.errors import RunError
-from walkback.protocol.schema import Number, explain, write_whole
+from walkback.protocol.schema import Number, explain, parse_json, write_whole
 from walkback.watch.trace_line import TraceLine
 
 
@@ -64,10 +64,10 @@ def read(path: Path) -> list[EpochRecord]:
 
 def _parsed(line: str, where: str) -> EpochRecord:
     try:
-        return EpochRecord.model_validate(json.loads(line))
+        return EpochRecord.model_validate(parse_json(line))
     except ValidationError as error:
         raise RunError(f"{where} is not an epoch's record: {explain(error)}.") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise RunError(
             f"{where} is not JSON. Put the line right, or remove the run's folder to train it anew: without its trace "
             "a run cannot be gone on with."

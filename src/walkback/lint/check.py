@@ -48,9 +48,7 @@ def check_paths(paths: Iterable[Path], rules: Sequence[Rule]) -> Checked:
     for path in python_files(listed):
         checked.files += 1
         try:
-            with tokenize.open(path) as file:  # by the encoding that the file declares
-                source = file.read()
-            checked.findings += check_source(source, str(path), rules)
+            checked.findings += check_source(_source(path), str(path), rules)
         except OSError as error:
             checked.broken.append(Broken(str(path), 1, 1, f"cannot be read: {error.strerror}"))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -59,6 +57,17 @@ def check_paths(paths: Iterable[Path], rules: Sequence[Rule]) -> Checked:
         named = ", ".join(map(str, listed))
         raise InputError(f"there are no Python files in {named}. Give files, or folders that hold some.")
     return checked
+
+
+def _source(path: Path) -> str:
+    """The text of a file by the encoding that it declares; one that is not of text raises SyntaxError, as in Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an encoding's own escapes
+            with tokenize.open(path) as file:
+                return file.read()
+    except LookupError as error:
+        raise SyntaxError(str(error)) from None
 
 
 def check_source(source: str, path: str, rules: Sequence[Rule]) -> list[Finding]:

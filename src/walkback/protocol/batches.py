@@ -202,6 +202,8 @@ def read_batches(
             f"eval_batches is {type(batches).__name__}; expected an iterable of (inputs, targets) batches, such as "
             "a DataLoader or a list."
         )
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise BatchError(f"max_batches is {limit!r}; expected how many batches to measure at most, 1 or more.")
     prepare = _placed_like(model)
     how = calling or Calling()
     placed = replace(how, forward_kwargs=mapped(how.forward_kwargs, prepare))
@@ -221,6 +223,8 @@ def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
         raise BatchError(
             f"the targets of batch {index} are {type(targets).__name__}; expected a tensor with one entry per sample."
         ) from None
+    for tensor in (*_tensors(inputs), targets):
+        _require_values(tensor, index)
     if targets.ndim == 0:
         raise BatchError(
             f"batch {index} has a single target and no batch axis; expected batches of samples. For a data set, pass "
@@ -239,10 +243,21 @@ def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
     return Batch(mapped(inputs, prepare), prepare_targets(targets, prepare))
 
 
+def _require_values(tensor: Tensor, index: int) -> None:
+    """Raise for a tensor whose samples cannot be read one by one."""
+    if tensor.is_meta:
+        raise BatchError(f"batch {index} holds a tensor on the device meta, which has no values; expected data.")
+    if tensor.is_nested or tensor.layout != torch.strided:
+        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise BatchError(f"batch {index} holds a {kind} tensor; expected dense ones. Pass x.to_dense(), or pad it.")
+    if tensor.is_quantized:
+        raise BatchError(f"batch {index} holds a {tensor.dtype} tensor; expected plain ones. Pass x.dequantize().")
+
+
 def prepare_targets(targets: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
     """Targets on the model's device; class indices of any integer width as int64."""
     if targets.is_floating_point():
-        moved = targets.to(prepare(targets[:0]).device)
+        moved = targets.detach().to(prepare(targets[:0]).device)
         # A loss may have to save its targets, which autograd refuses to do with inference tensors.
         return moved.clone() if moved.is_inference() else moved
     return prepare(targets if targets.dtype == torch.bool else targets.long())
@@ -280,12 +295,13 @@ def _tensors(inputs: Any) -> list[Tensor]:
 def _placed_like(model: nn.Module) -> Callable[[Tensor], Tensor]:
     example = next((p for p in model.parameters() if p.is_floating_point()), None)
     if example is None:
-        return lambda x: x
+        return torch.Tensor.detach
 
     def prepare(x: Tensor) -> Tensor:
         # Autocast chooses dtypes by itself; elsewhere a half model given float inputs would only raise.
         same_dtype = x.is_floating_point() and not torch.is_autocast_enabled(example.device.type)
-        moved = x.to(device=example.device, dtype=example.dtype if same_dtype else x.dtype)
+        # The caller's graph ends here: no gradient goes back into data, and tensors of a graph cannot be joined.
+        moved = x.detach().to(device=example.device, dtype=example.dtype if same_dtype else x.dtype)
         return moved.clone() if moved.is_inference() else moved
 
     return prepare

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -164,14 +164,39 @@ def _place(error: BaseException) -> str:
     return "an unknown place" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
+DEEPEST = 50
+"""How deeply JSON that walkback reads may be nested; what it writes has at most seven levels."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value that a JSON text holds; whatever is wrong with it, hopeless nesting included, raises ValueError.
+
+    Whoever goes through the value level by level can count on few of them.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {DEEPEST} levels") from None
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return value
+    raise ValueError(f"nested deeper than {DEEPEST} levels")
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
 def read_json(path: str | Path) -> Any:
     """The JSON in a file; a missing, unreadable or malformed file raises `RecordError`."""
     source = Path(path)
     try:
-        return json.loads(source.read_text(encoding="utf-8"))
+        return parse_json(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"cannot read {source}: {error.strerror}. Give the path of a JSON file.") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordError(f"{source} is not JSON ({error}). Expected a file that walkback wrote.") from None
 
 

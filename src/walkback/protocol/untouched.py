@@ -14,6 +14,7 @@ import torch
 import torch.nn.modules.module as all_modules
 import torch.utils.checkpoint as checkpointing
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from walkback.errors import InputError
 
@@ -37,7 +38,22 @@ def underneath(model: nn.Module) -> nn.Module:
             "the model is sharded with FSDP: no process holds a whole layer, so its sites cannot be read. "
             "Gather it first (a full state_dict loaded into a plain copy) and diagnose that."
         )
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        _require_values(name, tensor)
     return model
+
+
+def _require_values(name: str, tensor: torch.Tensor) -> None:
+    if is_lazy(tensor):
+        raise InputError(
+            f"{name} of the model has no shape yet, as in LazyLinear before its first call. Call the model once on a "
+            "batch, load its trained weights, and diagnose it then."
+        )
+    if tensor.is_meta:
+        raise InputError(
+            f"{name} of the model is on the device meta, which has no values. Load the trained weights first, such as "
+            "by model.to_empty(device='cpu') and load_state_dict."
+        )
 
 
 def _wraps(model: nn.Module) -> str:

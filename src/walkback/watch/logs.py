@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol.schema import parse_json
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
 from walkback.watch.moment import At
@@ -59,8 +59,8 @@ def json_rows(path: Path) -> list[Row]:
     for number, text in enumerate(whole_lines(path), 1):
         if text.strip():
             try:
-                rows.append(json.loads(text))
-            except (ValueError, RecursionError) as error:
+                rows.append(parse_json(text))
+            except ValueError as error:
                 raise RecordError(f"{path}, line {number} is not JSON ({error}).") from None
     return flat_rows(rows, path)
 

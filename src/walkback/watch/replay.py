@@ -5,7 +5,6 @@ Nothing is invented: what a record lacks stays not measured. No torch is needed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from walkback.errors import InputError, RecordError
 from walkback.protocol import schema
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import Record, read_json
+from walkback.protocol.schema import Record, parse_json, read_json
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import verdict_of
 from walkback.watch.audits import ABOUT, networks
@@ -158,8 +157,8 @@ def _first_object(path: Path) -> Any:
     """The first line's JSON object, if the file begins with one."""
     try:
         with path.open(encoding="utf-8") as file:
-            first = json.loads(file.readline())
-    except (OSError, ValueError, RecursionError):
+            first = parse_json(file.readline())
+    except (OSError, ValueError):
         return None
     return first if isinstance(first, dict) else None
 

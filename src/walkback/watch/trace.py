@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from walkback.errors import InputError, RecordError
-from walkback.protocol.schema import explain
+from walkback.protocol.schema import explain, parse_json
 from walkback.watch.identity import TRACE_VERSION, Identity, check_may_go_on, is_identity
 from walkback.watch.trace_file import add_text, end_line, lines_to_add_to, run_name, whole_lines
 from walkback.watch.trace_file import trace_in as trace_in
@@ -137,7 +137,7 @@ def _identity(text: str, where: str) -> Identity | None:
     if '"trace_version"' not in text:
         return None
     try:
-        data = json.loads(text)
+        data = parse_json(text)
         if not is_identity(data):
             return None
         if data["trace_version"] != TRACE_VERSION:
@@ -148,7 +148,7 @@ def _identity(text: str, where: str) -> Identity | None:
         return Identity.model_validate(data)
     except ValidationError as error:
         raise RecordError(f"{where} is not what a trace begins with: {explain(error)}.") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None  # the line itself is told to be none
 
 

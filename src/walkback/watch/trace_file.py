@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from pathlib import Path
 
 from walkback.errors import InputError, RecordError, WalkbackWarning
+from walkback.protocol.schema import parse_json, read_json
 
 TRACE_NAME = "trace.jsonl"
 """What the trace of a run is called in the run's folder."""
@@ -38,8 +38,8 @@ def _split(path: str | Path) -> tuple[list[str], str]:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        parse_json(text)
+    except ValueError:
         return False
     return True
 
@@ -87,6 +87,6 @@ def run_name(path: Path) -> str:
         return path.stem
     folder = path.resolve().parent
     try:
-        return str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["name"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return str(read_json(folder / "config.json")["name"])
+    except (RecordError, TypeError, LookupError):
         return folder.name

@@ -8,7 +8,6 @@ Training pads by 4, crops and flips, as is usual for this set.
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 import tempfile
 import warnings
@@ -21,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from walkback.errors import DataError
+from walkback.protocol.schema import parse_json
 from walkback.zoo.datasets.archive import Archive, Way, obtain
 from walkback.zoo.datasets.cifar_batches import read_batch
 from walkback.zoo.datasets.fetching import Progress, download, only_file, run_client
@@ -109,8 +109,8 @@ def _pixels(content: bytes, where: str) -> np.ndarray[tuple[int, ...], np.dtype[
 def _labels(content: bytes, where: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """A JSON list of class numbers."""
     try:
-        labels = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        labels = parse_json(content)
+    except ValueError as error:
         raise DataError(f"{where} is not JSON ({error}).") from None
     if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 10 for label in labels):
         raise DataError(f"{where} is not a list of class numbers from 0 to 9.")

@@ -1,0 +1,39 @@
+"""JSON from outside: any value of few levels, and a ValueError for everything else."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walkback.errors import RecordError
+from walkback.protocol.schema import DEEPEST, parse_json, read_json
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
+
+
+@given(VALUES)
+def test_what_was_written_is_read(value):
+    assert parse_json(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":[', "[0,"])
+def test_nesting_has_an_end(opening):
+    levels = opening.count("[") + opening.count("{")
+    closing = "".join("]" if mark == "[" else "}" for mark in reversed(opening) if mark in "[{")
+    fits, over = DEEPEST // levels, DEEPEST // levels + 1
+
+    def nested(times):
+        return opening * times + "1" + closing * times
+
+    assert parse_json(nested(fits))
+    for times in (over, 900, 100_000):
+        with pytest.raises(ValueError, match=f"nested deeper than {DEEPEST} levels"):
+            parse_json(nested(times))
+
+
+def test_a_file_that_is_nested_without_end_is_told(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 500 + "]" * 500)
+    with pytest.raises(RecordError, match=r"deep\.json is not JSON \(nested deeper than"):
+        read_json(tmp_path / "deep.json")
