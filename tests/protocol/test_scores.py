@@ -188,7 +188,7 @@ def test_the_tokens_of_a_sequence_are_several_answers_and_one_sample():
         .interval
     )
     assert interval.high - interval.low > 1.8 * (as_if.high - as_if.low)
-    assert "75.00 % on 64 tokens of 16 samples" in str(report)
+    assert "75.00 % of 64 tokens in 16 sequences" in str(report)
 
 
 def test_a_headline_is_held_against_sequences_not_tokens():

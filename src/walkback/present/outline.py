@@ -37,10 +37,17 @@ def title(report: DiagnosticReport) -> str:
 def basis(report: DiagnosticReport) -> str:
     """How many samples and sites the figures rest on, and what a site's vector is."""
     sites = next((len(v) for v in (report.residual_norms, report.bp_grad_norms, report.sites) if v), 0)
-    parts = [count(report.samples, "sample")] if report.samples is not None else []
+    parts = [_samples_in_words(report)] if report.samples is not None else []
     parts += [_sites_in_words(report, sites)] if sites else []
     parts += [f"sites read as: {shortened(report.site_reduction, 120)}"] if report.site_reduction else []
     return "; ".join(parts)
+
+
+def _samples_in_words(report: DiagnosticReport) -> str:
+    """`1,280 samples`; of a language model `256 sequences, 8,192 tokens`."""
+    if report.tokens is None:
+        return count(report.samples or 0, "sample")
+    return f"{count(report.samples or 0, 'sequence')}, {count(report.tokens, 'token')}"
 
 
 def _sites_in_words(report: DiagnosticReport, sites: int) -> str:
@@ -96,6 +103,7 @@ def sentence(reading: Reading) -> str:
 def evidence(report: DiagnosticReport) -> Facts:
     """What was measured beside the four figures, and is needed to understand them."""
     return [
+        *_loss(report),
         *_accuracy(report),
         *_gradient(report),
         *_drift(report),
@@ -111,9 +119,15 @@ def capped(rows: Iterable[tuple[str, str]], most: int = _MOST_ROWS) -> Facts:
     return listed if more <= 0 else [*listed[:most], (ELLIPSIS, f"{more:,} more in the record")]
 
 
+def _loss(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
+    if words := report.provenance.get(LOSS):
+        yield LOSS, shortened(words, 200)
+
+
 def _accuracy(report: Measurements) -> Iterator[tuple[str, str]]:
     for label, words in (
         ("accuracy", accuracy_words(report)),
+        ("perplexity", perplexity_words(report)),
         ("score", score_words(report.headline_score)),
         ("frozen baseline", baseline_words(report)),
         (FROZEN, frozen_words(report)),
@@ -122,6 +136,7 @@ def _accuracy(report: Measurements) -> Iterator[tuple[str, str]]:
             yield label, words
 
 
+LOSS = "loss"
 FROZEN = "frozen blocks"
 _MOST_BLOCKS = 6
 
@@ -131,6 +146,13 @@ def accuracy_words(report: Measurements) -> str:
     return _share_words(report.headline_acc, report.headline_samples, report.headline_answers)
 
 
+def perplexity_words(report: Measurements) -> str:
+    """Of a language model, on the batches; empty of others."""
+    if report.perplexity is None:
+        return ""
+    return f"{figure(report.perplexity)} over {_tokens(report.tokens or 0, report.samples)}"
+
+
 def baseline_words(report: Measurements) -> str:
     """The frozen baseline's score, in whichever unit; empty where there is none."""
     known = report.frozen_baseline_acc, report.frozen_baseline_samples, report.frozen_baseline_answers
@@ -138,7 +160,7 @@ def baseline_words(report: Measurements) -> str:
 
 
 def score_words(score: Score | None) -> str:
-    """`24.1 perplexity, less is better, on 8,192 tokens of 256 samples`; empty where there is none."""
+    """`24.1 perplexity, less is better, of 8,192 tokens in 256 sequences`; empty where there is none."""
     if score is None:
         return ""
     unit = shortened(score.unit, 40)
@@ -153,8 +175,12 @@ def _share_words(share: float | None, samples: int | None, answers: int | None) 
 
 def _counted(samples: int | None, answers: int | None) -> str:
     if answers is not None:
-        return f" on {count(answers, 'token')}" + (f" of {count(samples, 'sample')}" if samples else "")
+        return f" of {_tokens(answers, samples)}"
     return f" on {count(samples, 'sample')}" if samples else ""
+
+
+def _tokens(answers: int, samples: int | None) -> str:
+    return count(answers, "token") + (f" in {count(samples, 'sequence')}" if samples else "")
 
 
 def frozen_words(report: Measurements) -> str:
@@ -302,7 +328,8 @@ def thresholds(report: DiagnosticReport) -> Facts:
 
 def provenance(report: DiagnosticReport) -> Facts:
     """Versions, device and precision, and the schema of the record."""
-    rows = [(middle_out(k, NAME_LENGTH), shortened(v, 200)) for k, v in report.provenance.items()]
+    # The loss stands with the figures that it is behind.
+    rows = [(middle_out(k, NAME_LENGTH), shortened(v, 200)) for k, v in report.provenance.items() if k != LOSS]
     return [*capped(rows), ("report schema", str(report.schema_version))]
 
 

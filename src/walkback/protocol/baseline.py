@@ -11,8 +11,9 @@ from torch import nn
 
 from walkback.errors import BaselineError, BatchError, WalkbackWarning
 from walkback.protocol.batches import Calling, read_batches
-from walkback.protocol.losses import Answers, count_correct
+from walkback.protocol.losses import Answers, Loss, count_correct
 from walkback.protocol.outputs import Logits
+from walkback.protocol.own_loss import labels_needed, with_loss
 from walkback.protocol.parameters import parameters_of, shapes_of
 from walkback.protocol.schema import shortened
 from walkback.protocol.scores import FrozenBaseline, Score
@@ -36,6 +37,7 @@ def frozen_baseline(
     head: Blocks = None,
     logits: Logits = None,
     forward_kwargs: Mapping[str, Any] | None = None,
+    loss: Loss | None = None,
 ) -> FrozenBaseline:
     """Train the caller's model again with its blocks frozen, and return the score that (d) compares with.
 
@@ -58,6 +60,7 @@ def frozen_baseline(
         head: modules that come after the last site.
         logits: which part of what the model returns are the logits.
         forward_kwargs: further arguments for every call of the model.
+        loss: as for `diagnose`; the accuracy then takes the targets as they are, else as the model's own loss does.
     """
     batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})
@@ -76,7 +79,7 @@ def frozen_baseline(
     }
     with kept_still(plain, frozen):
         result = train_fn(model, **settings)
-    score = _score(result, model, batches, calling)
+    score = _score(result, model, batches, calling, loss)
     scored: dict[str, Any] = {"accuracy": score.value, "samples": score.samples, "answers": score.answers}
     return FrozenBaseline(seed=seed, config=settings, **record, **(scored if score.is_accuracy else {"score": score}))
 
@@ -115,11 +118,13 @@ def _stages_of(plain: nn.Module, batches: Iterable[Any] | None, parts: Parts, ca
             )
         return stages
     with untouched(plain):
-        first = next(read_batches(batches, plain, calling=calling))
+        first = labels_needed(plain, next(read_batches(batches, plain, calling=calling)))
         return find_stages(plain, first.first(min(4, first.size)), parts)
 
 
-def _score(result: Any, model: nn.Module, batches: Iterable[Any] | None, calling: Calling) -> Score:
+def _score(
+    result: Any, model: nn.Module, batches: Iterable[Any] | None, calling: Calling, loss: Loss | None = None
+) -> Score:
     if isinstance(result, Score):
         return result
     _ignored(result, underneath(model))
@@ -127,7 +132,7 @@ def _score(result: Any, model: nn.Module, batches: Iterable[Any] | None, calling
         raise BaselineError(
             "there is nothing to score the baseline by: give eval_batches, or let train_fn return walkback.Score(…)."
         )
-    return accuracy(model, batches, calling)
+    return accuracy(model, batches, calling, loss)
 
 
 def _ignored(result: Any, plain: nn.Module) -> None:
@@ -147,17 +152,21 @@ def _ignored(result: Any, plain: nn.Module) -> None:
         )
 
 
-def accuracy(model: nn.Module, batches: Iterable[Any], calling: Calling | None = None) -> Score:
+def accuracy(
+    model: nn.Module, batches: Iterable[Any], calling: Calling | None = None, loss: Loss | None = None
+) -> Score:
     """The share of right predictions on labelled batches; the model is left as it was."""
     plain = underneath(model)
     counted = Answers(0, 0, 0)
     with untouched(plain), torch.no_grad():
-        for batch in read_batches(batches, plain, calling=calling):
-            answers = count_correct(batch.call(plain), batch.targets)
+        taken, ready = with_loss(plain, read_batches(batches, plain, calling=calling), loss)
+        for batch in ready:
+            answers = count_correct(batch.call(plain), batch.targets) if taken.counted else None
             if answers is None:
+                why = taken.remark or "accuracy needs class indices as targets."
                 raise BatchError(
-                    "accuracy needs class indices as targets; return walkback.Score(…) from train_fn, with a unit= of "
-                    "its own where it is no accuracy."
+                    f"{why} For a baseline, return walkback.Score(…) from train_fn, with a unit= of its own where it "
+                    "is no accuracy."
                 )
             counted = counted.plus(answers)
     score = counted.score()

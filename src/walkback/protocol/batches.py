@@ -33,20 +33,24 @@ class Calling:
                 f"forward_kwargs is {type(names).__name__} {names!r}; expected a mapping of names to values."
             )
 
-    def __call__(self, model: Callable[..., Any], inputs: Any) -> Tensor:
-        """The model's logits for some inputs."""
+    def __call__(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The model's logits for some inputs, and for labels by name where it needs them."""
+        return logits_of(self.output(model, inputs, labels), self.logits)
+
+    def output(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Any:
+        """All that the model returns."""
+        named = {**(labels or {}), **self.forward_kwargs}
         if isinstance(inputs, Mapping):
-            args, kwargs = (), {**inputs, **self.forward_kwargs}
+            args, kwargs = (), {**inputs, **named}
         else:
-            args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), dict(self.forward_kwargs)
+            args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), named
         try:
-            output = model(*args, **kwargs)
+            return model(*args, **kwargs)
         except TypeError as error:
             misfit = _misfit(model, args, kwargs)
             if misfit is None:
                 raise
             raise BatchError(misfit) from error
-        return logits_of(output, self.logits)
 
 
 def _misfit(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
@@ -75,6 +79,8 @@ class Batch:
     inputs: Any
     targets: Tensor
     calling: Calling = field(default_factory=Calling)
+    labels: Mapping[str, Tensor] = field(default_factory=dict)
+    """Labels that the model is called with too, by the name of its argument; most models need none."""
 
     @property
     def size(self) -> int:
@@ -83,8 +89,13 @@ class Batch:
 
     def call(self, model: Callable[..., Any], copy: bool = True) -> Tensor:
         """The model's logits for this batch; without a copy where the model leaves its input as it is."""
+        return self.calling(model, *self.copied(copy))
+
+    def copied(self, copy: bool = True) -> tuple[Any, dict[str, Tensor]]:
+        """The inputs and labels to call a model with; aliases of the same memory where no copy is needed."""
         # An alias at least: where the input is h_0, the graph begins at it, and must not stay on it.
-        return self.calling(model, mapped(self.inputs, lambda x: x.detach().clone() if copy else x.data))
+        inputs, labels = mapped((self.inputs, dict(self.labels)), lambda x: x.detach().clone() if copy else x.data)
+        return inputs, labels
 
     def with_inputs(self, inputs: Any) -> Batch:
         """The same batch with other inputs."""
@@ -92,7 +103,7 @@ class Batch:
 
     def tensors(self) -> list[Tensor]:
         """Every tensor that the model is called with."""
-        return _tensors(self.inputs)
+        return _tensors((self.inputs, self.labels))
 
     def first(self, count: int) -> Batch:
         """The first samples alone; all of them where two axes are as long as the batch and either may be it."""
@@ -103,7 +114,8 @@ class Batch:
     def some(self, start: int, count: int) -> Batch:
         """Some samples alone, along whichever of the two leading axes counts them."""
         inputs = mapped(self.inputs, lambda x: some_samples(x, self.size, start, count))
-        return Batch(inputs, self.targets[start : start + count], self.calling)
+        labels = {name: value[start : start + count] for name, value in self.labels.items()}
+        return Batch(inputs, self.targets[start : start + count], self.calling, labels)
 
     def to_double(self) -> Batch:
         """The same samples with floating inputs in fp64."""
@@ -112,7 +124,7 @@ class Batch:
             return x.double() if x.is_floating_point() else x
 
         calling = replace(self.calling, forward_kwargs=mapped(self.calling.forward_kwargs, double))
-        return Batch(mapped(self.inputs, double), self.targets, calling)
+        return Batch(mapped(self.inputs, double), self.targets, calling, mapped(self.labels, double))
 
 
 def in_pieces(batches: Iterable[Batch], most: int | None) -> Iterator[Batch]:
@@ -156,7 +168,7 @@ def joined(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
 def _alike(first: Batch, other: Batch) -> bool:
     """Whether both are plain tensors with one row per sample, of one shape."""
     a, b = first.inputs, other.inputs
-    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or len(a) != first.size:
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or len(a) != first.size or first.labels:
         return False
     return (a.shape, a.dtype, first.targets.shape) == (b.shape, b.dtype, other.targets.shape)
 

@@ -26,6 +26,7 @@ from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
+from walkback.protocol.own_loss import LossTaken, with_loss
 from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
@@ -86,7 +87,9 @@ def diagnose(
         blocks: the residual blocks: dotted names, globs such as `encoder.layer.*`, modules, or a list of these;
             `!head.*` leaves some out, and `layer#2` means the second call of a layer. Found by structure where not
             given; the report names what was taken.
-        loss: (logits, targets) → one loss per sample; cross-entropy where not given.
+        loss: (logits, targets) → one loss per sample, of the targets as they are. Where not given, the one that
+            reproduces the loss that the model returns for its labels, and cross-entropy where it returns none; the
+            report says which.
         credit: what the method hands to each site, for alignment: a method, or a function of
             (hiddens, logits, targets) that returns one tensor per site.
         score: the score to defend in another unit than accuracy, such as perplexity; (d) is judged in the unit of the
@@ -115,13 +118,14 @@ def diagnose(
     ranks = Ranks.of(model, gather)
     with ranks.together(), untouched(plain) as as_found, source.untouched():
         calling = Calling(forward_kwargs or {}, logits)
-        batches = in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch)
+        read = in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch)
+        taken, batches = with_loss(plain, read, loss)
         parts = Parts(blocks, stem, head)
         session = Session(
-            plain, batches, parts, loss, reduction, meter, sites, micro_batch, ranks, given.baseline, source, as_found
+            plain, batches, parts, taken, reduction, meter, sites, micro_batch, ranks, given.baseline, source, as_found
         )
-        fields = session.measure()
-    remarks = given.warnings(fields, seed)
+        fields = taken.fields(session.measure())
+    remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
     fields |= given.fields()
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
@@ -146,7 +150,7 @@ class Session:
     model: nn.Module
     batches: Iterator[Batch]
     parts: Parts
-    loss: Loss | None
+    taken: LossTaken
     reduction: TokenReduction | None
     meter: AlignmentMeter | None
     sites: Sites = None
@@ -170,10 +174,10 @@ class Session:
         reduction = self.reduction or TokenReduction.FLATTEN
         for batch in joined(chained([first], self.batches), self._samples_at_once(first)):
             if reference is None or folding is None:
-                reference = self.source.find(self.model, chain, batch, self.loss, self.sites)
+                reference = self.source.find(self.model, chain, batch, self.taken.loss, self.sites)
                 chain = replace(chain, keeps_stream=reference.stream_kept)
                 folding = Folding(chain, gradients=reference.judged)
-            seen = reference.capture(self.model, chain, batch, self.loss, reduction, folding.samples)
+            seen = reference.capture(self.model, chain, batch, self.taken.loss, reduction, folding.samples)
             if fidelity is None:
                 reduction = self.reduction or reference.reduction(self.model, chain, batch, seen)
                 seen = replace(seen, reduction=reduction)
@@ -205,7 +209,7 @@ class Session:
         where functions of the caller's take part, which may count on the batches that they know.
         """
         assert self.chain is not None
-        asked_for = self.loss is not None or self.meter is not None or self.micro_batch is not None
+        asked_for = self.taken.loss is not None or self.meter is not None or self.micro_batch is not None
         if first.targets.device.type != "cpu" or asked_for:
             return first.size
         return max(first.size, min(MOST_SAMPLES, MOST_SITE_VALUES // self.chain.values_per_sample))
@@ -222,6 +226,7 @@ class Session:
             "model": type(self.model).__name__,
             "blocks": f"{self.chain.pattern} ({found})",
             "parts": self.chain.parts,
+            "loss": self.taken.words,
             "device": str(example.device) if example is not None else "cpu",
             "precision": str(example.dtype).removeprefix("torch.") if example is not None else "none",
         }

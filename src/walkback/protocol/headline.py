@@ -127,6 +127,10 @@ def contradiction(headline: float, counted: dict[str, Any]) -> str:
         return ""
     return (
         f"the headline accuracy is {100 * headline:.2f} %, and on the batches the network has {100 * share:.2f} % of "
-        f"{samples:,} samples: by chance that far apart with p = {p:.1g} (binomial test). Is it the headline of this "
-        "network, and are these batches held out?"
+        f"{_counted(samples, counted.get('headline_answers'))}: by chance that far apart with p = {p:.1g} (binomial "
+        "test). Is it the headline of this network, and are these batches held out?"
     )
+
+
+def _counted(samples: int, answers: int | None) -> str:
+    return f"{samples:,} samples" if answers is None else f"{answers:,} tokens in {samples:,} sequences"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,11 +43,17 @@ def _check_classes(logits: Tensor, targets: Tensor) -> None:
             "pass loss=, a function of (logits, targets) that gives one loss per sample."
         )
     scored = targets[targets != IGNORED] if logits.ndim == 3 else targets
-    if scored.numel() and (int(scored.min()) < 0 or int(scored.max()) >= logits.shape[-1]):
+    if not _in_range(logits, scored):
         raise BatchError(
             f"the labels run from {int(scored.min())} to {int(scored.max())}, but the model has {logits.shape[-1]} "
             f"classes; expected 0 … {logits.shape[-1] - 1}."
         )
+
+
+def _in_range(logits: Tensor, targets: Tensor) -> bool:
+    """Whether all targets to score are classes of the logits."""
+    scored = targets[targets != IGNORED] if logits.ndim == 3 else targets
+    return not scored.numel() or (int(scored.min()) >= 0 and int(scored.max()) < logits.shape[-1])
 
 
 def error_at_logits(loss: Loss | None, logits: Tensor, targets: Tensor) -> Tensor:
@@ -89,10 +96,21 @@ class Answers:
     correct: int
     answers: int
     samples: int
+    surprise: float | None = None
+    """Of tokens, −log p of the right one, summed over all that are scored; None where samples are no sequences."""
 
     def plus(self, other: Answers) -> Answers:
         """Both together."""
-        return Answers(self.correct + other.correct, self.answers + other.answers, self.samples + other.samples)
+        both = None if self.surprise is None or other.surprise is None else self.surprise + other.surprise
+        return Answers(self.correct + other.correct, self.answers + other.answers, self.samples + other.samples, both)
+
+    @property
+    def perplexity(self) -> float | None:
+        """exp of the mean −log p over all scored tokens; None where samples are no sequences of tokens."""
+        if self.surprise is None or not self.answers:
+            return None
+        mean = self.surprise / self.answers
+        return math.exp(mean) if mean < 700 or mean != mean else math.inf
 
     def score(self) -> Score | None:
         """The share of right answers; the tokens of one sequence are several answers and one sample."""
@@ -110,4 +128,13 @@ def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
     # A row with NaN has no prediction: argmax would make NaN its choice, and may be right by luck.
     known = ~logits.isnan().any(dim=-1)
     hits = (logits.argmax(dim=-1) == targets) & scored & known
-    return Answers(int(hits.sum()), int(scored.sum()), int(scored.reshape(len(scored), -1).any(dim=1).sum()))
+    samples = int(scored.reshape(len(scored), -1).any(dim=1).sum())
+    surprise = _surprise(logits, targets) if logits.ndim == 3 and _in_range(logits, targets) else None
+    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise)
+
+
+def _surprise(logits: Tensor, targets: Tensor) -> float:
+    """Σ −log p of the right token over all scored ones, in fp64; sequence after sequence, to save memory."""
+    rows = zip(logits.detach(), targets.long(), strict=True)
+    each = [F.cross_entropy(row.double(), right, ignore_index=IGNORED, reduction="sum") for row, right in rows]
+    return float(torch.stack(each).sum())

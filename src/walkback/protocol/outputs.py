@@ -34,6 +34,29 @@ def logits_of(output: Any, which: Logits = None) -> Tensor:
     return next(iter((floating or tensors).values()))
 
 
+def own_loss_of(output: Any) -> Tensor | None:
+    """The loss that a model returned beside its logits: `.loss`, `["loss"]`, or the only floating number there."""
+    parts = _parts(output)
+    named = getattr(output, "loss", None)
+    if named is None:
+        named = parts.get("loss")
+    if isinstance(named, Tensor) and named.is_floating_point() and named.numel() == 1:
+        return named.detach().reshape(())
+    numbers = [part for part in parts.values() if _is_number(part)]
+    return numbers[0].detach() if len(numbers) == 1 and named is None else None
+
+
+def without_loss(output: Any) -> Any:
+    """A tuple or list without its floating numbers, as a model without labels returns it; anything else as it is."""
+    if not isinstance(output, tuple | list):
+        return output
+    return tuple(part for part in output if not _is_number(part) and part is not None)
+
+
+def _is_number(part: Any) -> bool:
+    return isinstance(part, Tensor) and part.ndim == 0 and part.is_floating_point()
+
+
 def _parts(output: Any) -> dict[Any, Any]:
     """What an output holds, by key or place."""
     if isinstance(output, Mapping):

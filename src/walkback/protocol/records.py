@@ -161,6 +161,10 @@ class Measurements(Record):
     """Independent of each other, such as images or sequences: the interval of (d) rests on these."""
     headline_answers: int | None = Field(default=None, ge=1)
     """How many answers the accuracy is over, where a sample has several, as a sequence of tokens has."""
+    perplexity: Number | None = None
+    """Of language models: exp of the mean cross-entropy over all scored tokens, on the batches."""
+    tokens: int | None = Field(default=None, ge=1)
+    """How many scored tokens the perplexity is over; `samples` counts sequences then."""
     headline_score: Score | None = None
     """The headline in another unit than accuracy."""
     frozen_baseline_acc: ScoreNumber | None = None

@@ -156,7 +156,11 @@ class Monitor:
     @property
     def report(self) -> DiagnosticReport | None:
         """The last measurement, judged and explained; None where there is none."""
-        return judge(self._latest, self.thresholds) if self._latest is not None else None
+        if self._latest is None:
+            return None
+        taken = self.probe.taken
+        remarks = [taken.remark] * bool(taken.remark)
+        return judge(self._latest, self.thresholds, warnings=remarks, provenance={"loss": taken.words})
 
     @property
     def overhead(self) -> float | None:

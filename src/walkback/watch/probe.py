@@ -22,6 +22,7 @@ from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
+from walkback.protocol.own_loss import loss_taken
 from walkback.protocol.records import Alignment, Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
@@ -55,7 +56,7 @@ class Probe:
     ) -> None:
         self.model = underneath(model)
         self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
-        self.loss, self.credit = loss, credit
+        self.credit = credit
         self.calling = calling or Calling()
         self.source = Source.of(reference, gradients, credit is not None)
         # Iterating over a loader draws from torch's generator, which training must not notice.
@@ -64,11 +65,12 @@ class Probe:
             samples = sum(len(targets) for _, targets in self.batches)
             # (c) compares groups of samples: with fewer than two there is nothing to measure.
             self.diagnostics = [n for n in DIAGNOSTICS if n != "direction_drift" or samples >= 2 * GROUP]
+            self.taken = loss_taken(self.model, next(self._as_given()), loss)
             first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))
             self.chain = chain_of_independent(self.model, look, blocks, gradients)
             self.reference = self._find_reference(first)
-            seen = self.reference.capture(self.model, self.chain, look, loss, TokenReduction.FLATTEN)
+            seen = self.reference.capture(self.model, self.chain, look, self.taken.loss, TokenReduction.FLATTEN)
             reduction = self.reference.reduction(self.model, self.chain, look, seen)
             # What a first measurement would have to import is imported here, before training is timed.
             warm_up = Folding(self.chain, self.diagnostics, self.reference.judged)
@@ -78,7 +80,7 @@ class Probe:
 
     def _find_reference(self, first: Batch) -> Reference:
         """Where the true gradient comes from, checked; and for which structure of the network that holds."""
-        reference = self.source.find(self.model, self.chain, first, self.loss)
+        reference = self.source.find(self.model, self.chain, first, self.taken.loss)
         self._structure, self._met = self._structure_now(), len(reference.sight.met)
         return reference
 
@@ -101,8 +103,8 @@ class Probe:
                 fields = self._measured(as_found)
             norms = fields.get("bp_grad_norms")
             if norms is not None and not norms[-1] >= floor:
-                exact = self.reference.exact_on(self.model, self.chain, first, self.loss)
-                opening = self.reference.capture(self.model, self.chain, first, self.loss, self.reduction)
+                exact = self.reference.exact_on(self.model, self.chain, first, self.taken.loss)
+                opening = self.reference.capture(self.model, self.chain, first, self.taken.loss, self.reduction)
                 fields |= fidelity_of(opening, exact).fields()
         return Measurements(**fields, reference_check=self.reference.check)
 
@@ -115,7 +117,7 @@ class Probe:
                 meter.unavailable = "" if self.reference.measured else self.reference.check.reason
                 with as_found():
                     meter.add(seen)
-        fields = folding.fields()
+        fields = self.taken.fields(folding.fields())
         if not self.source.gradients:
             fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
         elif meter is not None:
@@ -132,22 +134,25 @@ class Probe:
         with untouched(self.model), self.source.untouched():
             first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))
-            true = self.reference.capture(self.model, self.chain, look, self.loss, self.reduction)
+            true = self.reference.capture(self.model, self.chain, look, self.taken.loss, self.reduction)
             declared = Sight(through=False).run(
-                lambda: capture(self.model, self.chain, look, self.loss, self.reduction)
+                lambda: capture(self.model, self.chain, look, self.taken.loss, self.reduction)
             )
         if all(_alike(a, b) for a, b in zip(true.grads, declared.grads, strict=True)):
             return ""
         names = ", ".join(check.seen_through)
         return f"The network has a backward pass of its own ({names}), which is not the gradient of what it computes."
 
-    def _read(self) -> Iterator[Batch]:
+    def _as_given(self) -> Iterator[Batch]:
         return read_batches(self.batches, self.model, calling=self.calling)
+
+    def _read(self) -> Iterator[Batch]:
+        return map(self.taken.ready, self._as_given())
 
     def _captures(self) -> Iterator[Capture]:
         offset = 0
         for batch in self._read():
-            seen = self.reference.capture(self.model, self.chain, batch, self.loss, self.reduction, offset)
+            seen = self.reference.capture(self.model, self.chain, batch, self.taken.loss, self.reduction, offset)
             offset += seen.samples
             yield seen
 

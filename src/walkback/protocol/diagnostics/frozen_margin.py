@@ -59,7 +59,7 @@ class FrozenMargin:
             "headline_acc": score.value,
             "headline_samples": score.samples,
             "headline_answers": score.answers,
-        }
+        } | _of_language(part)
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the margin over the frozen baseline is too small."""
@@ -111,6 +111,11 @@ class FrozenMargin:
             fired=f"{words}: less than was asked for. {SENSITIVE}",
             passed=f"{words}. {SENSITIVE}",
         )
+
+
+def _of_language(part: Answers | None) -> dict[str, Any]:
+    perplexity = part.perplexity if part is not None else None
+    return {} if part is None or perplexity is None else {"perplexity": perplexity, "tokens": part.answers}
 
 
 def _gained(margin: float, amount: str) -> str:

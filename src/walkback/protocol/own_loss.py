@@ -1,0 +1,231 @@
+"""Which loss is measured: the model's own where it returns one for its labels, found again sample by sample.
+
+A model that takes labels (Hugging Face's do) returns one number for a batch. What is measured needs a loss per sample
+and to know which target belongs to which logits: a causal language model moves its labels by one token itself, others
+expect that they have been moved. So the model is asked: its number is compared with what each candidate gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from walkback.errors import BatchError, InputError
+from walkback.protocol.asking import (
+    Answer,
+    Asked,
+    answer_of,
+    coarser,
+    label_keyword,
+    look_at,
+    rounding,
+    tolerance,
+    tried,
+)
+from walkback.protocol.batches import Batch
+from walkback.protocol.loss_candidates import CANDIDATES, Candidate, next_tokens, only_first_scored, telling_targets
+from walkback.protocol.losses import IGNORED, Loss
+
+ASK = "Pass loss=, a function of (logits, targets) that gives one loss per sample; it gets the targets as they are."
+
+
+@dataclass(frozen=True)
+class LossTaken:
+    """Which loss is measured, and how batches are made ready for it."""
+
+    loss: Loss | None = None
+    """Per sample; None for cross-entropy."""
+    words: str = "cross-entropy"
+    """The loss in one line."""
+    keyword: str | None = None
+    """The argument under which every call of the model gets the labels; None where it needs none."""
+    shifted: bool = False
+    """The logits of a token are scored by the next target, so batches get their targets moved."""
+    remark: str = ""
+    """What a reader must know about it."""
+    counted: bool = True
+    """Whether targets are known to stand beside the logits that they score, so that right answers can be counted."""
+
+    def ready(self, batch: Batch) -> Batch:
+        """A batch as it was read, with its targets beside the logits that they score."""
+        labels = {self.keyword: batch.targets} if self.keyword is not None else {}
+        targets = next_tokens(batch.targets) if self.shifted else batch.targets
+        return replace(batch, targets=targets, labels=labels)
+
+    def fields(self, measured: dict[str, Any]) -> dict[str, Any]:
+        """What was measured, without an accuracy of targets that stand beside the wrong logits."""
+        return {name: value for name, value in measured.items() if self.counted or name not in COUNTED}
+
+
+COUNTED = ("headline_acc", "headline_samples", "headline_answers", "perplexity", "tokens")
+"""What is counted from logits and targets."""
+
+MOVED = (
+    "the model moves its labels by one token, and loss= got them as they are: accuracy and perplexity are not counted. "
+    "Leave loss= out, or give labels that stand beside the logits which predict them."
+)
+COPIED = (
+    "the target of every token is that token itself, and the model has no loss of its own that would say otherwise: "
+)
+
+
+def with_loss(model: nn.Module, batches: Iterator[Batch], loss: Loss | None) -> tuple[LossTaken, Iterator[Batch]]:
+    """The loss that is measured, found on the first batch, and all batches made ready for it."""
+    first = next(batches)
+    taken = loss_taken(model, first, loss)
+    return taken, map(taken.ready, chain([first], batches))
+
+
+def labels_needed(model: nn.Module, batch: Batch) -> Batch:
+    """A batch as it was read, with the labels that the model cannot be called without; no loss is asked for."""
+    keyword = label_keyword(model, batch)
+    if keyword is None:
+        return batch
+    asked = Asked.of(model, look_at(batch), keyword)
+    return LossTaken(keyword=keyword if asked.needed else None).ready(batch)
+
+
+@torch.no_grad()
+def loss_taken(model: nn.Module, batch: Batch, loss: Loss | None = None) -> LossTaken:
+    """The caller's loss, or the per-sample loss that reproduces the model's own, or cross-entropy where it has none.
+
+    A model whose own loss none of the candidates gives is refused, for every gradient would be of another loss.
+    """
+    given = _without_own(batch, loss)
+    keyword = label_keyword(model, batch)
+    if keyword is None:
+        return given
+    look = look_at(batch)
+    asked = Asked.of(model, look, keyword)
+    taken = replace(given, keyword=keyword if asked.needed else None)
+    if isinstance(asked.answer, Exception):
+        if loss is None and not isinstance(asked.bare, Exception):
+            raise BatchError(
+                f"{_name(model)} takes {keyword}=, and failed when it was called with the targets of a batch: "
+                f"{_brief(asked.answer)}. So its own loss is not known. {ASK}"
+            ) from asked.answer
+        return taken
+    if asked.answer.loss is None:
+        return taken
+    if loss is not None:
+        fits = _Fits.of(model, look, keyword, asked.answer).remaining
+        moved = [c.shifted for c in fits] == [True]
+        return replace(taken, remark=MOVED if moved else "", counted=not moved)
+    return _reproduced(model, look, keyword, asked.answer, taken)
+
+
+def _without_own(batch: Batch, loss: Loss | None) -> LossTaken:
+    """The caller's loss, or cross-entropy; with a remark where it looks as if targets had been meant to be moved."""
+    copied = batch.targets.ndim == 2 and any(torch.equal(x, batch.targets) for x in batch.tensors())
+    if loss is not None:
+        remark = f"{COPIED}accuracy and perplexity, which take targets as they are, are not counted." if copied else ""
+        return LossTaken(loss, "given as loss=", remark=remark, counted=not copied)
+    remark = (
+        f"{COPIED}this is the loss of copying. If the network predicts the next token, give the inputs without their "
+        "last token, and the targets without their first."
+    )
+    return LossTaken(remark=remark if copied else "")
+
+
+@dataclass
+class _Fits:
+    """The candidates that a model's loss has not ruled out yet."""
+
+    misfits: dict[Candidate, float]
+    """How far each is from the model's loss at most, relative to it, or to 1 where it is smaller."""
+
+    @property
+    def remaining(self) -> list[Candidate]:
+        """Those that are left."""
+        return list(self.misfits)
+
+    @classmethod
+    def of(cls, model: nn.Module, look: Batch, keyword: str, answer: Answer) -> _Fits:
+        """Compare on the true targets, then on targets that tell the candidates apart."""
+        fits = cls(dict.fromkeys(CANDIDATES, 0.0))
+        fits.compare(answer, look.targets)
+        if not fits.remaining:
+            return fits
+        for targets in telling_targets(answer.logits, look.targets):
+            other = tried(answer_of, model, look, {keyword: targets})
+            if isinstance(other, Answer) and other.loss is not None:
+                fits.compare(other, targets)
+        if len(fits.remaining) > 1:
+            fits.tell_by_first(model, look, keyword)
+        return fits
+
+    def compare(self, answer: Answer, targets: Tensor) -> None:
+        """Rule out what does not give this loss."""
+        assert answer.loss is not None
+        own, seen = float(answer.loss), self.misfits
+        self.misfits = {}
+        for candidate in seen:
+            value = candidate.value(answer.logits, targets)
+            if value is None:
+                continue
+            gap, size = abs(value - own), max(abs(value), abs(own))
+            if gap <= tolerance(coarser(answer)) * size + rounding(answer):
+                self.misfits[candidate] = max(seen[candidate], gap / max(size, 1.0))
+
+    def tell_by_first(self, model: nn.Module, look: Batch, keyword: str) -> None:
+        """Score the first target alone: moved by one token there is nothing left to score.
+
+        Networks whose logits are the same for every token, such as those with a head of zeros, show it only here.
+        """
+        # Where −100 is no target for the model, a GPU would not survive the question.
+        if look.targets.device.type != "cpu" and not bool((look.targets == IGNORED).any()):
+            return
+        targets = only_first_scored(look.targets)
+        other = tried(answer_of, model, look, {keyword: targets}) if targets is not None else None
+        if isinstance(other, Answer) and other.loss is not None and targets is not None:
+            nothing = not bool(torch.isfinite(other.loss)) or float(other.loss) == 0
+            self.misfits = {c: misfit for c, misfit in self.misfits.items() if c.shifted == nothing}
+
+
+def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, taken: LossTaken) -> LossTaken:
+    """The one candidate that gives the model's loss; a diverged network's cannot be compared, nor need it be."""
+    assert answer.loss is not None
+    if not bool(torch.isfinite(answer.loss)):
+        if bool(torch.isfinite(answer.logits).all()):
+            raise InputError(
+                f"{_name(model)} gives its own loss as {float(answer.loss)} for the first samples, though its logits "
+                f"are finite. Are there targets to score? Begin with a batch that has some (not {IGNORED}), or pass "
+                "loss=."
+            )
+        words = "cross-entropy; the model's own cannot be compared, as it is not finite"
+        return replace(taken, words=words, remark="", counted=answer.logits.ndim != 3)
+    fits = _Fits.of(model, look, keyword, answer)
+    if len(fits.remaining) != 1:
+        raise InputError(_refusal(model, look, keyword, answer, fits))
+    (candidate,) = fits.remaining
+    passed = f"; {keyword}= goes into every call" if taken.keyword is not None else ""
+    words = f"the model's own, {candidate.words}, reproduced to {fits.misfits[candidate]:.0e}{passed}"
+    return replace(taken, loss=candidate.loss, shifted=candidate.shifted, words=words, remark="")
+
+
+def _refusal(model: nn.Module, look: Batch, keyword: str, answer: Answer, fits: _Fits) -> str:
+    values = {c.words: c.value(answer.logits, look.targets) for c in CANDIDATES}
+    listed = "; ".join(f"{words}: {value:.6g}" for words, value in values.items() if value is not None)
+    own = f"{_name(model)} called with {keyword}= gives a loss of {float(answer.loss or 0):.6g}"
+    shapes = f"logits of shape {tuple(answer.logits.shape)}, {look.targets.dtype} targets {tuple(look.targets.shape)}"
+    if not listed:
+        return f"{own}, and nothing that walkback knows fits its {shapes}. {ASK}"
+    if len(fits.remaining) > 1:
+        return f"{own}, and more than one loss gives it: {listed}. Which it is cannot be told. {ASK}"
+    return (
+        f"{own}, which none of these reproduces on all targets tried ({shapes}): {listed}. It may hold label "
+        f"smoothing, class weights, an auxiliary loss, or a prompt's tokens. {ASK}"
+    )
+
+
+def _name(model: nn.Module) -> str:
+    return type(model).__name__
+
+
+def _brief(error: Exception) -> str:
+    return str(error).splitlines()[0][:160] if str(error) else type(error).__name__
