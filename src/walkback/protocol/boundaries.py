@@ -17,9 +17,9 @@ from math import inf
 from torch import nn
 
 from walkback.protocol.calls import Call, Watched
-from walkback.protocol.chains import Run
 from walkback.protocol.flow import Value
 from walkback.protocol.operations import COPIES
+from walkback.protocol.skips import Run
 from walkback.protocol.stretches import Stage, Stretch
 
 
@@ -31,15 +31,15 @@ class Boundaries:
     run: Run
     head_at: float = inf
     """When the head is entered, where it was named."""
-    between: set[str] = field(default_factory=set)
-    """What stands between blocks: functions by their names, modules by their types."""
+    between: set[frozenset[str]] = field(default_factory=set)
+    """What stands between blocks, stretch by stretch: functions by their names, modules by their types."""
 
     def sites(self) -> list[Value]:
         """h_0 … h_L."""
         sites = [self._first()]
         for block, following in pairwise(self.run):
             site = self._inner(block, following)
-            self.between |= self._stretch(block, block.written.value, site, sites[-1]).kinds
+            self.between |= {stretch.kinds for stretch in self._stretches(block, site, sites[-1])}
             sites.append(site)
         return [*sites, self._last(sites[-1])]
 
@@ -65,6 +65,7 @@ class Boundaries:
         if alike and block.written.position != following.written.position:
             return True
         read = [wire.value for wire in following.taken if wire.value.weighted and wire.value.fed]
+        read = [value for value in read if value.shape == site.shape]
         values = self.watched.reach.values
         return any(
             block.entered < values[number].time < block.left
@@ -125,11 +126,17 @@ class Boundaries:
         passages = self.watched.reach.passages(block.written.value, self.head_at)
         if not passages:
             return block.written.value
-        stretches = [self._stretch(block, start, end, before) for start, end in pairwise(passages)]
+        stretches = self._stretches(block, passages[-1], before)
         single = not any(call.inside(block) for call in self.watched.calls)
         extent = Stage(single, len(self.run) > 1, frozenset(self.between)).extent(stretches)
-        self.between.update(kind for stretch in stretches[:extent] for kind in stretch.kinds)
+        self.between |= {stretch.kinds for stretch in stretches[:extent]}
         return self._latest(passages[: 1 + extent])
+
+    def _stretches(self, block: Call, end: Value, before: Value) -> list[Stretch]:
+        """What happens behind a block up to some value, from each tensor that all passes through to the next."""
+        passages = self.watched.reach.passages(block.written.value)
+        until = [value for value in passages if value.number <= end.number]
+        return [self._stretch(block, start, stop, before) for start, stop in pairwise(until)]
 
     def _stretch(self, block: Call, start: Value, end: Value, before: Value) -> Stretch:
         """What happens from one value behind a block to another."""

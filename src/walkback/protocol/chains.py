@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from torch import nn
 
+from walkback.protocol.boundaries import Boundaries
 from walkback.protocol.calls import Call, Watched
-from walkback.protocol.flow import Reach
-
-Run = list[Call]
+from walkback.protocol.skips import Run as Run
+from walkback.protocol.skips import has_skip_around, is_head, is_matrix, is_one_branch, is_plain
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -25,13 +25,14 @@ def found_runs(watched: Watched, candidates: Iterable[Call]) -> list[Run]:
     """The chains that the structure shows as well as each other: none, one, or several to choose between."""
     calls = [call for call in candidates if call.has_matrix and watched.leads_on(call)]
     layers = innermost(calls)
-    search = _Search(watched, calls)
+    search = _Search(watched)
     if not is_plain(watched, layers):
         return [run for run in search.best(_without_spine(watched, calls, layers)) if len(run) > 1]
     single = set(map(id, layers))
     around = [c for c in calls if id(c) not in single and not isinstance(c.module, CONTAINERS)]
     runs = [run for run in search.best(around) if len(run) > 1]
-    hidden = [call for call in layers if isinstance(call.module, nn.RNNBase)] or layers[:-1]
+    hidden = [call for call in layers if isinstance(call.module, nn.RNNBase)]
+    hidden = hidden or (layers[:-1] if layers and is_head(watched, layers[-1]) else layers)
     return runs or ([hidden] if hidden else [])
 
 
@@ -40,38 +41,15 @@ def runs_by_call(watched: Watched, candidates: Sequence[Call]) -> list[Run]:
     again = [c for c in candidates if c.has_matrix and watched.leads_on(c) and watched.visits[c.module] > 1]
     found = []
     for nth in sorted({call.nth for call in again}):
-        best = _Search(watched).best([call for call in again if call.nth == nth])
+        best = _Search(watched, in_branches=True).best([call for call in again if call.nth == nth])
         found += best[:1] or [[call for call in innermost(again) if call.nth == nth][:1]]
     return [run for run in found if run]
-
-
-def _is_one_branch(watched: Watched, calls: Sequence[Call], run: Run) -> bool:
-    """Whether a skip goes around all of the run and none of its blocks has one: then it lies inside one block."""
-    first, second = run[:2]
-    around = {value.number for value in watched.reach.passages(first.read.value)}
-    between = watched.reach.passages(first.written.value, second.entered)
-    if not between or any(value.number in around for value in between):
-        return False
-    return not any(_has_skip(watched, calls, call) for call in run)
-
-
-def _has_skip(watched: Watched, calls: Sequence[Call], block: Call) -> bool:
-    """Whether what a block reads reaches what it writes past one of the layers inside it."""
-    inside = Reach(watched.reach.values, block.written.value)
-    passages = {value.number for value in inside.passages(block.read.value)}
-    return any(call.written.value.number not in passages for call in calls if call.inside(block))
 
 
 def innermost(calls: Sequence[Call]) -> Run:
     """The calls, in the order of entry, that hold no other of them: single layers."""
     following: list[Call | None] = [*calls[1:], None]
     return [call for call, after in zip(calls, following, strict=False) if after is None or not after.inside(call)]
-
-
-def is_plain(watched: Watched, run: Sequence[Call]) -> bool:
-    """Whether everything that the first call wrote passes through each of the others: no skips, no branches."""
-    spine = {value.number for value in watched.reach.passages(run[0].written.value)} if run else set()
-    return all(call.written.value.number in spine for call in run)
 
 
 def hands_on(run: Run) -> bool:
@@ -91,28 +69,8 @@ def _without_spine(watched: Watched, calls: Sequence[Call], layers: Sequence[Cal
     once = [layer for layer in layers if watched.visits[layer.module] == 1]
     on_spine = {id(layer) for layer in once if layer.written.value.number in set(spine)}
     beside = [layer for layer in layers if id(layer) not in on_spine and watched.leads_to(first, layer)]
-    branches = {layer.family for layer in beside if _has_skip_around(watched, spine, layer)}
+    branches = {layer.family for layer in beside if has_skip_around(watched, spine, layer)}
     return [call for call in calls if id(call) not in on_spine or call.family not in branches]
-
-
-def _has_skip_around(watched: Watched, spine: Sequence[int], layer: Call) -> bool:
-    """Whether a way without matrices leads past a layer, from the stream before it to the stream after it."""
-    before = max((number for number in spine if number <= layer.read.value.number), default=None)
-    after = min((number for number in spine if number > layer.written.value.number), default=None)
-    if before is None or after is None:
-        return False
-    seen = {before}
-    for number in range(before + 1, after + 1):
-        inputs = watched.reach.values[number].inputs
-        if not seen.isdisjoint(inputs) and not any(is_matrix(watched, source) for source in inputs):
-            seen.add(number)
-    return after in seen
-
-
-def is_matrix(watched: Watched, number: int) -> bool:
-    """Whether a value is a weight matrix: a parameter, or made from parameters alone."""
-    value = watched.reach.values[number]
-    return value.weighted and not value.fed and len(value.shape) > 1
 
 
 def _runs(family: Sequence[Call], linked: Callable[[Call, Call], bool]) -> list[Run]:
@@ -135,9 +93,9 @@ def _without_numbers(call: Call) -> str:
 class _Search:
     """The longest chains among some calls: handed on directly, or, where there are none, through other operations."""
 
-    def __init__(self, watched: Watched, every: Sequence[Call] | None = None) -> None:
-        self.watched, self.every = watched, every
-        """All calls with matrices, where chains inside one branch are to be left out."""
+    def __init__(self, watched: Watched, in_branches: bool = False) -> None:
+        self.watched, self.in_branches = watched, in_branches
+        """Whether chains count that lie inside one branch."""
 
     def best(self, calls: Sequence[Call]) -> list[Run]:
         """Of the longest, not those inside others, nor the later of two that take turns on one stream."""
@@ -149,16 +107,28 @@ class _Search:
             families.setdefault(call.family, []).append(call)
         direct = [found for family in families.values() for found in self._direct(family) if self._is_stream(found[1])]
         direct += [(len(run), run) for run in self._siblings(calls, [run for length, run in direct if length > 1])]
+        through = self._trimmed([run for family in families.values() for run in linked_runs(self.watched, family)])
+        streams = [run for run in through if self._is_stream(run)]
+        # Chains in which one tensor is all of the stream, if there are any.
+        single = self._choose(
+            [found for found in direct if self._is_single(found[1])], filter(self._is_single, streams)
+        )
+        return single or self._choose(direct, streams)
+
+    def _choose(self, direct: Sequence[tuple[int, Run]], through: Iterable[Run]) -> list[Run]:
         longest = max((length for length, _ in direct), default=0)
         if longest > 1:
             return _distinct(run for length, run in direct if length == longest)
-        through = self._trimmed([run for family in families.values() for run in linked_runs(self.watched, family)])
-        streams = [run for run in through if self._is_stream(run)]
-        outer = [run for run in streams if not any(_inside(run, other) for other in streams if len(other) > 1)]
+        runs = list(through)
+        outer = [run for run in runs if not any(_inside(run, other) for other in runs if len(other) > 1)]
         return [run for run in outer if len(run) == max(map(len, outer))]
 
     def _is_stream(self, run: Run) -> bool:
-        return self.every is None or len(run) < 2 or not _is_one_branch(self.watched, self.every, run)
+        return self.in_branches or len(run) < 2 or not is_one_branch(self.watched, run)
+
+    def _is_single(self, run: Run) -> bool:
+        boundaries = Boundaries(self.watched, run)
+        return len(run) > 1 and boundaries.crossing(boundaries.sites()) is None
 
     def _direct(self, family: Run) -> list[tuple[int, Run]]:
         """Chains of one family in which some blocks hand on directly, and how long they count: the longest stretch that
@@ -204,8 +174,7 @@ class _Search:
         last = run[-1]
         if last.written.value.same_as == self.watched.output.same_as:
             return True
-        later = (c for c in self.watched.calls if c.entered > last.left and c.has_weights)
-        if hands_on(run) or any(self.watched.leads_to(last, call) for call in later):
+        if hands_on(run) or not is_head(self.watched, last):
             return False
         return not self._meets_elsewhere(run[-2], last)
 

@@ -24,7 +24,7 @@ def chosen_run(division: Division) -> Run:
         if len(runs) > 1:
             raise choice.unlinked(runs)
         return runs[0]
-    if len(runs) > 1:
+    if len(runs) > 1 or choice.leaves_calls_out(runs[0]):
         raise choice.several(runs)
     choice.check(runs[0])
     return runs[0]
@@ -65,6 +65,12 @@ class _Choice:
 
     def _by_call(self) -> list[Run]:
         return runs_by_call(self.watched, self.division.candidates())
+
+    def leaves_calls_out(self, run: Run) -> bool:
+        """Whether modules of a found run are called elsewhere too, on the way to the logits."""
+        modules = {call.module for call in run}
+        calls = [call for call in self.division.candidates() if call.module in modules and self.watched.leads_on(call)]
+        return len(calls) > len(run)
 
     def several(self, runs: Sequence[Run]) -> BlocksError:
         """Chains of one length, or of one module's several calls."""

@@ -10,6 +10,7 @@ from walkback.errors import InputError
 from walkback.protocol.block_names import Selection, pattern_of
 from walkback.protocol.calls import Call, Watched
 from walkback.protocol.chains import Run, innermost
+from walkback.protocol.skips import has_skip_around
 
 MOST_OFFERS = 6
 
@@ -61,6 +62,7 @@ class Offers:
         calls = [call for call in candidates if call.has_matrix and self.watched.leads_on(call)]
         layers = innermost(calls)
         around = [call for call in calls if call not in layers]
-        spine = self.watched.reach.passages(layers[0].written.value) if layers else []
-        branches = [call for call in layers if all(call.written.value is not value for value in spine)]
+        spine = [v.number for v in self.watched.reach.passages(layers[0].written.value)] if layers else []
+        beside = [call for call in layers if call.written.value.number not in spine]
+        branches = [call for call in beside if has_skip_around(self.watched, spine, call)]
         return [[call] for call in around or branches or layers[:-1]]

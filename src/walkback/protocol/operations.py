@@ -18,6 +18,12 @@ ACTIVATIONS = _UNCHANGED | {
 }  # fmt: skip
 """Functions that work on each number by itself, and those that change none."""
 
+LINEAR = _UNCHANGED | {
+    "add", "add_", "sub", "sub_", "rsub", "mul", "mul_", "div", "div_", "true_divide", "neg", "float", "double", "half",
+    "bfloat16", "type_as", "dropout", "dropout1d", "dropout2d", "dropout3d",
+}  # fmt: skip
+"""Those of them that scale and shift, and no more."""
+
 LAYOUTS = _UNCHANGED | {
     "view", "reshape", "flatten", "unflatten", "ravel", "permute", "transpose", "movedim", "moveaxis", "swapaxes",
     "squeeze", "unsqueeze", "view_as", "reshape_as", "T", "mT",

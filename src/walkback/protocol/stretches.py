@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from walkback.protocol.flow import Value
-from walkback.protocol.operations import ACTIVATIONS, LAYOUTS, NORMS, is_pooling, places
+from walkback.protocol.operations import ACTIVATIONS, LAYOUTS, LINEAR, NORMS, is_pooling, places
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Stretch:
         return self.functions <= ACTIVATIONS and (self.start.shape == self.end.shape or "glu" in self.functions)
 
     @property
+    def is_activation(self) -> bool:
+        """Whether it does so, and is more than a scale or a shift; a parametric one has its slope for a weight."""
+        return self.is_elementwise and not self.functions <= LINEAR and ("prelu" in self.functions or not self.weights)
+
+    @property
     def is_layout(self) -> bool:
         """Whether the same numbers are put elsewhere."""
         return self.functions <= LAYOUTS and prod(self.start.shape) == prod(self.end.shape)
@@ -69,10 +74,12 @@ class Stage:
     """Whether the block is a single layer, without a norm or an activation of its own."""
     several: bool
     """Whether there are blocks before it, so that what stands between them shows what belongs to a stage."""
-    between: frozenset[str]
-    """What stands between the blocks."""
+    between: frozenset[frozenset[str]]
+    """The stretches that stand between the blocks, by their kinds."""
     normed: bool = False
     """Whether a norm has come that belongs to the stage only if an activation or a skip follows."""
+    activated: bool = False
+    """Whether its activation has come."""
 
     def extent(self, stretches: Sequence[Stretch]) -> int:
         """How many stretches belong to the stage."""
@@ -90,21 +97,26 @@ class Stage:
         if stretch.foreign:
             return False
         if stretch.skip:
-            self.single = self.normed = False
+            self.single = self.normed = self.activated = False
             return True
-        if stretch.collapses:
+        known = before_head and stretch.kinds in self.between
+        if stretch.collapses and not (known and not stretch.is_pooling):
             return False
-        if before_head and stretch.kinds <= self.between:
+        if known:
+            self.activated = self.activated or stretch.is_activation
             return True
         if stretch.is_norm:
             self.normed = True
             return None
-        if stretch.is_layout or (stretch.weights and stretch.is_elementwise and "prelu" not in stretch.functions):
+        if stretch.is_layout or (stretch.is_elementwise and not stretch.is_activation):
             return None
         return self._by_nature(stretch)
 
     def _by_nature(self, stretch: Stretch) -> bool:
-        """Activations, and pooling that leaves space, unless several blocks stand without them."""
-        if (stretch.weights and "prelu" not in stretch.functions) or (self.normed and not self.single):
+        """Its activation, and pooling that leaves space, unless several blocks stand without them."""
+        if (self.normed and not self.single) or (self.several and not self.single):
             return False
-        return (stretch.is_elementwise or stretch.is_pooling) and (self.single or not self.several)
+        if stretch.is_activation and not self.activated:
+            self.activated = True
+            return True
+        return stretch.is_pooling

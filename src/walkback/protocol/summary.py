@@ -14,7 +14,9 @@ from walkback.protocol.parameters import parameters_of
 MOST_NAMES = 6
 
 
-def parts_in_words(watched: Watched, run: Run, read_at: Sequence[int], pattern: str, between: Iterable[str]) -> str:
+def parts_in_words(
+    watched: Watched, run: Run, read_at: Sequence[int], pattern: str, between: Iterable[Iterable[str]]
+) -> str:
     """`stem: embed; blocks: layers.* (3); between: add; head: norm, head`."""
     names, blocks = watched.names, {call.name for call in run}
     done = [module for module, left in watched.left_at.items() if left <= read_at[0]]
@@ -25,7 +27,7 @@ def parts_in_words(watched: Watched, run: Run, read_at: Sequence[int], pattern: 
         [
             f"stem: {_listed(_outermost(before)) or 'none'}",
             f"blocks: {pattern} ({len(run)})",
-            f"between: {_listed(sorted(between)) or 'nothing'}",
+            f"between: {_listed(sorted({kind for stretch in between for kind in stretch})) or 'nothing'}",
             f"head: {_listed(_outermost(after)) or 'none'}",
         ]
     )
