@@ -55,6 +55,38 @@ def test_the_lock_of_a_process_that_was_killed_is_free(holder, tmp_path):
     assert train_or_resume(tiny(), RunStore(tmp_path)).state is RunState.FINISHED
 
 
+# A result or a config that is there is read and never written, so a link to one may stand in its place.
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("trace.jsonl", ""), ("trace.jsonl", None), ("lock", "mine"), ("lock", None), ("result.json", None),
+     ("config.json", None)],
+)  # fmt: skip
+def test_a_link_in_a_runs_folder_is_refused_and_what_is_behind_it_left_alone(tmp_path, name, content):
+    store, target = RunStore(tmp_path / "runs"), tmp_path / "mine.txt"
+    folder = store.run(tiny()).folder
+    folder.mkdir(parents=True)
+    (folder / name).symlink_to(target)
+    if content is not None:
+        target.write_text(content)
+    with pytest.raises(RunError, match=rf"{name} is a link to {target}.* Remove the link"):
+        train_or_resume(tiny(), store)
+    assert (target.read_text() if target.exists() else None) == content
+
+
+def test_an_epoch_is_not_added_to_a_link(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine\n")
+    (tmp_path / "trace.jsonl").symlink_to("mine.txt")
+    with pytest.raises(RunError, match="is a link to mine"):
+        trace.append(tmp_path / "trace.jsonl", trace.EpochRecord(epoch=0, accuracy=0.1, learning_rate=0.1, seconds=1))
+    assert (tmp_path / "mine.txt").read_text() == "mine\n"
+
+
+def test_a_folder_of_runs_may_be_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "runs").symlink_to("disk")
+    assert train_or_resume(tiny(epochs=1), RunStore(tmp_path / "runs")).finished
+
+
 def test_runs_are_found_by_a_prefix_that_is_theirs_alone(tmp_path):
     store = RunStore(tmp_path)
     runs = [store.open(tiny(seed=seed)) for seed in range(3)]

@@ -10,6 +10,7 @@ import pickle
 import shutil
 import struct
 import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -335,7 +336,32 @@ def damage_pixel(content: bytes) -> bytes:
     return content[:5000] + bytes([content[5000] ^ 1]) + content[5001:]
 
 
-@pytest.mark.parametrize("damage", [damage_half, damage_pixel, lambda _: b"", lambda _: b"\x93NUMPY"])
+def npz_of(member: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name in ("train_images", "train_labels", "test_images", "test_labels"):
+            file.writestr(f"{name}.npy", member)
+    return buffer.getvalue()
+
+
+def npy_head(shape: tuple[int, ...]) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+def claims_40_gib(_: bytes) -> bytes:
+    return npz_of(npy_head((40 << 30, 1, 1, 1)))
+
+
+def claims_more_than_there_is(_: bytes) -> bytes:
+    return npz_of(npy_head((10**30,)) + b"data")
+
+
+DAMAGES = [damage_half, damage_pixel, lambda _: b"", lambda _: b"\x93NUMPY", claims_40_gib, claims_more_than_there_is]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_cache_is_named_and_rebuilt(damage: Callable[[bytes], bytes], tmp_path: Path, cache: Path) -> None:
     folder = official_folder(tmp_path)
     load_cifar(path=folder)
@@ -350,6 +376,30 @@ def test_a_damaged_cache_is_named_and_rebuilt(damage: Callable[[bytes], bytes], 
     assert file.read_bytes() == whole
     file.write_bytes(damage(whole))
     with pytest.raises(DataError, match=r"cache: the cached .*cifar10\.npz"):
+        load_cifar()
+
+
+def test_a_cache_that_claims_more_than_it_holds_is_told_as_the_data_file(cache: Path) -> None:
+    cache.mkdir()
+    file = cache / "cifar10.npz"
+    file.write_bytes(claims_40_gib(b""))
+    with pytest.raises(
+        DataError, match=rf"the cached {file} is damaged \(train_images.npy holds 0 bytes, .* 42,949,67"
+    ):
+        load_cifar()
+
+
+def test_a_cache_that_unpacks_without_end_is_not_unpacked(cache: Path) -> None:
+    cache.mkdir()
+    size = 2**30
+    with (
+        zipfile.ZipFile(cache / "cifar10.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("train_images.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(npy_head((size, 1, 1, 1)))
+        for _ in range(64):
+            member.write(bytes(size // 64))
+    with pytest.raises(DataError, match=r"train_images.npy is 1,073,741,\d+ bytes long, more than any data set here"):
         load_cifar()
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from walkback.errors import RunTaken
+from walkback.experiments.own_files import open_own
 
 PATIENCE_SECONDS = 0.5
 """How long a lock that is taken is tried for: someone who only looks holds it for a moment."""
@@ -22,7 +23,7 @@ def held(path: Path, what: str) -> Iterator[None]:
     The kernel drops the lock of a process that was killed, so there are no stale ones to clear away.
     """
     # Not truncated on opening: the number in it is the holder's.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    handle = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         _take(handle, what)
         os.ftruncate(handle, 0)
@@ -49,7 +50,7 @@ def _take(handle: int, what: str) -> None:
 def is_held(path: Path) -> bool:
     """Whether a living process holds the lock."""
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = open_own(path, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:

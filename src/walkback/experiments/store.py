@@ -26,6 +26,7 @@ from walkback.errors import InputError, RecordError, RunError, WalkbackWarning
 from walkback.experiments import lock, trace
 from walkback.experiments.baselines import matched_baseline
 from walkback.experiments.config import RunConfig
+from walkback.experiments.own_files import refuse_link
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.schema import read_json, write_whole
 
@@ -169,6 +170,7 @@ class StoredRun:
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, which is what makes a run finished."""
         text = json.dumps(result, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        refuse_link(self._own_result)
         write_whole(self._own_result, text + "\n")
 
 
@@ -221,8 +223,10 @@ class RunStore:
             raise RunError(
                 f"cannot make the folder {run.folder}: {error.strerror}. Choose another with --runs."
             ) from None
-        if not (run.folder / "config.json").exists():
-            write_whole(run.folder / "config.json", json.dumps(described(config), indent=1) + "\n")
+        settings = run.folder / "config.json"
+        if not settings.exists():
+            refuse_link(settings)
+            write_whole(settings, json.dumps(described(config), indent=1) + "\n")
         return run
 
     def keep(self, run: StoredRun) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError
 
 from walkback.errors import RunError
+from walkback.experiments.own_files import open_own, refuse_link
 from walkback.protocol.schema import Number, explain, parse_json, write_whole
 from walkback.watch.trace_line import TraceLine
 
@@ -43,7 +44,7 @@ class EpochRecord(TraceLine):
 def append(path: Path, record: EpochRecord) -> None:
     """Add one line, on disk before this returns."""
     try:
-        with path.open("a", encoding="utf-8") as file:
+        with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8") as file:
             file.write(record.line() + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -83,4 +84,5 @@ def keep_until(path: Path, epoch: int) -> list[EpochRecord]:
 
 def rewrite(path: Path, records: Sequence[EpochRecord]) -> None:
     """Write the whole trace anew."""
+    refuse_link(path)
     write_whole(path, "".join(record.line() + "\n" for record in records))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from walkback.zoo.datasets.fetching import Progress
 from walkback.zoo.datasets.fingerprint import Raw, RawPair, canonical, check_raw
 
 CACHE_VARIABLE = "WALKBACK_DATA"
+LARGEST_ARRAY = 2**30
+"""In bytes; that of the largest data set here takes a sixth of it."""
 _FIELDS = ("train_images", "train_labels", "test_images", "test_labels")
 _log = logging.getLogger(__name__)
 
@@ -152,6 +156,8 @@ def read_cache(archive: Archive, root: Path | str | None = None) -> RawPair:
     file = cache_file(archive, root)
     try:
         # NumPy leaves a file that it opened itself open when it turns out to be no archive.
+        with file.open("rb") as stream:
+            _require_honest_sizes(stream)
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             train_images, train_labels, test_images, test_labels = (arrays[field] for field in _FIELDS)
     except FileNotFoundError:
@@ -160,6 +166,21 @@ def read_cache(archive: Archive, root: Path | str | None = None) -> RawPair:
         raise DataError(f"the cached {file} is damaged ({error})") from None
     pair = RawPair(Raw(train_images, train_labels), Raw(test_images, test_labels))
     return verified(archive, pair, f"the cached {file}")
+
+
+def _require_honest_sizes(stream: BinaryIO) -> None:
+    """Raise where an array says that it is larger than what is there: memory is asked for by what it says."""
+    with zipfile.ZipFile(stream) as members:
+        for member in members.infolist():
+            if member.file_size > LARGEST_ARRAY:
+                raise ValueError(f"{member.filename} is {member.file_size:,} bytes long, more than any data set here")
+            with members.open(member) as content:
+                if np.lib.format.read_magic(content) != (1, 0):
+                    raise ValueError(f"{member.filename} is of another format than walkback writes")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+                claimed, there = math.prod(shape) * dtype.itemsize, member.file_size - content.tell()
+            if claimed != there:
+                raise ValueError(f"{member.filename} holds {there:,} bytes, and its head says {claimed:,}")
 
 
 def keep(archive: Archive, pair: RawPair, root: Path | str | None, say: Progress) -> RawPair:
