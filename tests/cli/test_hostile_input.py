@@ -102,12 +102,12 @@ def test_a_damaged_audit_leaves_no_answer_behind(walkback, tmp_path, place, new,
     assert not (tmp_path / "out").exists()
 
 
-def test_a_reading_that_is_missing_is_told_where_it_is_read(walkback, tmp_path):
+def test_a_letter_that_is_none_is_refused(walkback, tmp_path):
     audit = tmp_path / "audit_x.json"
     audit.write_text(json.dumps(changed(json.loads(AUDIT.read_text()), ["reports", 0, "readings", 0, "letter"], "]")))
     status, _, error = walkback("study", "ablation", audit, "--results", tmp_path / "r", "--markdown", tmp_path / "m")
     assert status == 2
-    assert "has no reading of (a)" in error
+    assert "readings.0.letter: expected one letter, a to z, not ']'" in error
     assert not (tmp_path / "r").exists()
 
 

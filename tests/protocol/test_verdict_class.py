@@ -4,10 +4,10 @@ Over the 30 recorded reports and 1,000 generated ones; with NaN anywhere it is n
 contradicts itself is refused.
 """
 
-import itertools
 import json
 import math
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ DRIFT, FROZEN = "BP grad direction is drift-dominated", "deep blocks fail to bea
 def published(h, g, c, accuracy, frozen):
     """The verdict of the published protocol; None is what was not measured."""
     reasons = []
-    if h is not None and max(b / a for a, b in itertools.pairwise(h)) > 50:
+    if h is not None and max(b / a for a, b in pairwise(h)) > 50:
         reasons.append(EXPLODED)
     if g is not None and g[-1] < 1e-7:
         reasons.append(FLOOR)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ from walkback.errors import InputError, RecordError, RunError, UnknownName
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
+    from walkback.experiments.trace import EpochRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -82,21 +82,25 @@ def _row(store: RunStore, run: StoredRun) -> dict[str, Any]:
     row |= {name: config[name] for name in ("method", "architecture", "data", "freezing", "seed", "epochs")}
     row["epochs_done"] = trace[-1].epoch if trace else 0
     row["accuracy"] = trace[-1].accuracy if trace else None
-    return row | _judged(store, run, trace[-1].fired if trace else ())
+    return row | _judged(store, run, trace[-1] if trace else None)
 
 
-def _judged(store: RunStore, run: StoredRun, fired: Sequence[str]) -> dict[str, Any]:
+def _judged(store: RunStore, run: StoredRun, last: EpochRecord | None) -> dict[str, Any]:
     """The verdict of a finished run, with its baseline if that is finished too; of others, what fired so far."""
     from walkback.experiments.baselines import baseline_result, joined_report
+    from walkback.protocol.again import warn_of_stored
+    from walkback.protocol.judge import read
     from walkback.protocol.records import State
     from walkback.protocol.verdict import qualified
 
     if not run.finished:
-        return {"verdict": "", "fired": list(fired), "gaps": []}
+        readings = read(last.measurements()) if last is not None else ()
+        return {"verdict": "", "fired": [r.letter for r in readings if r.state is State.FIRE], "gaps": []}
     result = run.result()
     if result["report"] is None:
         return {"verdict": "not measured", "fired": [], "gaps": []}
     report = joined_report(result, baseline_result(store, result))
+    warn_of_stored([report], f"run {run.run_id}")
     verdict = qualified(report.verdict, report.readings)
     states = {r.letter: r.state for r in report.readings}
     return {

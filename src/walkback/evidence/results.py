@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol.again import warn_of_stored
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import STUDY_VERSION, audit_digest, read_json
 
@@ -65,6 +66,7 @@ class Results:
         file = f"audit_{audit}.json"
         entries = self._entries(file, "reports")
         found = [DiagnosticReport.from_dict(entry, str(self.folder / file)) for entry in entries]
+        warn_of_stored(found, self.folder / file)
         seeds = [(report.method_name, report.seed) for report in found]
         self._finished_rows(file, labels)
         _require_seeds(file, seeds, labels or {label for label, _ in seeds})

@@ -86,7 +86,7 @@ def join(
     """A report with the baseline's accuracy at its end or at an epoch, or with a note on how to come by it."""
     scores = {} if baseline is None else _baseline_scores(baseline, epoch, described["baseline"]["id"])
     note = "" if scores else baseline_note(described)
-    return judge(
+    judged = judge(
         report.measurements.model_copy(update=scores),
         thresholds or report.thresholds,
         method_name=report.method_name,
@@ -96,6 +96,7 @@ def join(
         warnings=report.warnings,
         provenance=report.provenance,
     )
+    return judged.model_copy(update={"stored": report.stored})
 
 
 def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str) -> dict[str, Any]:

@@ -81,6 +81,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "verdict": grid_verdict(networks),
         "in_short": _in_short(networks),
         "verdict_icon": ICONS[grid_state(networks)],
+        "warnings": outline.stored_of_several(network.report for network in networks),
         "basis": f"{count(len(networks), 'network')}, {count(len(by_method(networks)), 'method')}",
         "headings": [COLUMNS[i][0] for i in kept],
         "rows": [_row(i, network, kept, details) for i, network in enumerate(networks)],

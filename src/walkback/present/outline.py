@@ -8,6 +8,7 @@ from walkback.present import numbers
 from walkback.present.numbers import count, figure, percent, round_number
 from walkback.present.plain import ELLIPSIS, NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.site_table import runs
+from walkback.protocol.again import stored_words
 from walkback.protocol.records import DiagnosticReport, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.scores import Score
 from walkback.protocol.verdict import INCOMPLETE, WALK_BACK, qualified
@@ -334,6 +335,17 @@ def provenance(report: DiagnosticReport) -> Facts:
 
 
 def warnings(report: DiagnosticReport) -> list[str]:
-    """The warnings, one line each."""
+    """The warnings, one line each; first of all where the record itself says something else."""
     rows = capped(("", shortened(warning, NOTE_LENGTH)) for warning in report.warnings)
-    return [f"{label} {words}".strip() for label, words in rows]
+    return [*stored(report), *(f"{label} {words}".strip() for label, words in rows)]
+
+
+def stored(report: DiagnosticReport) -> list[str]:
+    """That the record says something else than its measurements, in a sentence, where it does."""
+    words = stored_words(report)
+    return [shortened(words, _SENTENCE_LENGTH)] if words else []
+
+
+def stored_of_several(reports: Iterable[DiagnosticReport]) -> list[str]:
+    """The same of several, each with the name of its network."""
+    return [f"{title(report)}: {words}" for report in reports for words in stored(report)]

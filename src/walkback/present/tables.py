@@ -38,9 +38,14 @@ def as_markdown(networks: Sequence[Network]) -> str:
         f"## walkback: {len(networks)} networks",
         markdown.table(headings, rows, "lr" + "r" * len(kept) + "l"),
         markdown.escape(legend(networks)),
-        *(_agreement(summary) for summary in summaries([n.report for n in networks])),
+        *(f"**Warning:** {markdown.escape(words)}" for words in outline.stored_of_several(_reports(networks))),
+        *(_agreement(summary) for summary in summaries(_reports(networks))),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _reports(networks: Sequence[Network]) -> list[DiagnosticReport]:
+    return [network.report for network in networks]
 
 
 def _agreement(summary: SeedSummary) -> str:
@@ -72,7 +77,8 @@ def _latex_part(part: Sequence[Network], kept: Sequence[int], number: int, netwo
     again = f" (continued, {number + 1})" if number else ""
     caption = f"walkback on {len(networks)} networks{again}."
     label = f"tab:walkback-grid{f'-{number + 1}' if number else ''}"
-    below = [escape(legend(networks))] if len(networks) <= (number + 1) * _MOST_ROWS_ON_A_PAGE else []
+    below = [rf"\textbf{{Warning:}} {escape(words)}" for words in outline.stored_of_several(_reports(part))]
+    below += [escape(legend(networks))] if len(networks) <= (number + 1) * _MOST_ROWS_ON_A_PAGE else []
     return floated(caption, label, tabular(headings, rows, "lr" + "r" * len(kept) + "l"), below)
 
 
@@ -117,7 +123,10 @@ def _fields(network: Network) -> Iterator[tuple[str, str]]:
     report = network.report
     yield "method", _cell(report.method_name)
     yield "seed", "" if report.seed is None else str(report.seed)
-    yield "verdict", report.verdict
+    yield "verdict", _cell(report.verdict)
+    if report.stored is not None:
+        yield "stored_verdict", _cell(report.stored.verdict)
+        yield "stored_by", _cell(report.stored.version)
     yield "complete", str(report.complete).lower()
     for name in ("headline_acc", "frozen_baseline_acc", "error_size"):
         yield name, _number(getattr(report, name))

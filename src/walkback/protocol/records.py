@@ -21,6 +21,7 @@ from walkback.protocol.scores import Frozen, ScoreNumber, out_of_range
 from walkback.protocol.scores import FrozenBaseline as FrozenBaseline
 from walkback.protocol.scores import Score as Score
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.words import Letter, Unit, Verdict
 from walkback.registry import RENDERERS
 
 
@@ -250,12 +251,12 @@ def growth(before: float, after: float) -> float:
 class Reading(Record):
     """One diagnostic's word on one network."""
 
-    letter: str
+    letter: Letter
     """(a) … (d), as in the published protocol."""
     name: str
     state: State
     figure: Number | None = None
-    unit: str = ""
+    unit: Unit = ""
     comparison: Literal[">", "<"] | None = None
     """The reading fires when `figure comparison threshold` holds."""
     threshold: Number | None = None
@@ -272,6 +273,16 @@ class Reading(Record):
     """What this reading means, for a reader who does not know the protocol."""
 
 
+class StoredVerdict(Record):
+    """What a record said of itself, where its measurements come to something else when they are judged again."""
+
+    verdict: str
+    version: str = ""
+    """Of the walkback that stored it; empty where the record does not say."""
+    differs: tuple[str, ...] = ()
+    """In which readings: `(a) PASS there, FIRE here`."""
+
+
 class DiagnosticReport(Measurements):
     """Measurements, judged. Made by `walkback.diagnose` or `walkback.judge`."""
 
@@ -281,7 +292,9 @@ class DiagnosticReport(Measurements):
     seed: int | None = None
     thresholds: DiagnosticThresholds = Field(default_factory=DiagnosticThresholds)
     readings: tuple[Reading, ...] = ()
-    verdict: str = ""
+    verdict: Verdict = ""
+    stored: StoredVerdict | None = None
+    """Where the record that this was read from said something else, and what."""
     complete: bool = False
     """Whether all four diagnostics were measured."""
     warnings: tuple[str, ...] = ()
@@ -332,5 +345,11 @@ class DiagnosticReport(Measurements):
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "the report") -> DiagnosticReport:
-        """Validate what `to_dict` gave; another schema version or an unknown field is refused."""
-        return load_record(cls, data, source)
+        """Validate what `to_dict` gave, and judge it again; another schema version or an unknown field is refused.
+
+        Readings and verdict are of this walkback, under the record's own thresholds: a file may say anything. Where it
+        says something else, `stored` holds it.
+        """
+        from walkback.protocol.again import judge_again
+
+        return judge_again(load_record(cls, data, source))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from walkback.protocol.records import Reading, State
+from walkback.protocol.words import INCOMPLETE as INCOMPLETE
+from walkback.protocol.words import TRUSTWORTHY as TRUSTWORTHY
+from walkback.protocol.words import WALK_BACK as WALK_BACK
 
-TRUSTWORTHY = "trustworthy"
-WALK_BACK = "needs walk-back: "
-INCOMPLETE = "incomplete: "
 NON_FINITE = "non-finite values"
 
 EXIT_TRUSTWORTHY, EXIT_WALK_BACK, EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130

@@ -46,8 +46,9 @@ def _is_rows(data: Any) -> bool:
 def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
     report = DiagnosticReport.from_dict(data, str(path))
     name = _name(report.method_name, report.seed) or path.stem
-    about = {key: getattr(report, key) for key in (*ABOUT, "verdict")}
-    yield name, about, report.measurements
+    about = {key: getattr(report, key) for key in ABOUT}
+    said = report.stored.verdict if report.stored is not None else report.verdict
+    yield name, about | {"verdict": said, "stored": report.stored}, report.measurements
 
 
 def _audit(data: dict[str, Any], path: Path) -> Iterator[Network]:

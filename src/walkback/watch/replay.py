@@ -12,10 +12,10 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.protocol import schema
 from walkback.protocol.judge import judge
-from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.records import DiagnosticReport, StoredVerdict
 from walkback.protocol.schema import Record, parse_json, read_json
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.verdict import verdict_of
+from walkback.protocol.verdict import TRUSTWORTHY, verdict_of
 from walkback.watch.audits import ABOUT, networks
 from walkback.watch.column_map import ColumnMap, Row
 from walkback.watch.event_files import event_rows, is_event_file, own_columns
@@ -24,6 +24,9 @@ from walkback.watch.policy import StopPolicy
 from walkback.watch.summary import CourseSummary, Moment, moments_of, summary_of
 from walkback.watch.trace import is_finished_run, is_trace, named_runs, trace_of_result
 from walkback.watch.trace_file import run_name, trace_in
+
+PASSED = (TRUSTWORTHY, "pass")
+"""How the verdict of a record begins that finds nothing wrong: in the words of walkback, or of the June edition."""
 
 
 class Replayed(Record):
@@ -98,7 +101,7 @@ def _replayed(
     if kind == "record" and reading is None:
         for name, recorded, known in networks(content, path):
             report = judge(known, thresholds, **{key: recorded[key] for key in ABOUT if recorded.get(key)})
-            yield Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
+            yield _at_one_moment(name, path, report, recorded)
         return
     if kind == "trace" and reading is None:
         yield from _traced(path, thresholds, policy)
@@ -119,6 +122,21 @@ def _traced(path: Path, thresholds: DiagnosticThresholds | None, policy: StopPol
         raise RecordError(f"{path} holds no measurements yet.")
     for named in runs:
         yield _over_time(named.name, path, moments_of(named.run.lines, thresholds), policy, named.remark)
+
+
+def _at_one_moment(name: str, path: Path, report: DiagnosticReport, recorded: Mapping[str, Any]) -> Replayed:
+    """What the record itself concluded stands beside the verdict where it is another."""
+    said = recorded.get("verdict")
+    entry = Replayed(name=name, source=str(path), report=report, recorded_verdict=said)
+    stored = recorded.get("stored")
+    if not isinstance(stored, StoredVerdict):
+        differs = isinstance(said, str) and said.lower().startswith(PASSED) != report.trustworthy
+        stored = StoredVerdict(verdict=said, version=_version(report)) if differs else None
+    return entry.model_copy(update={"report": report.model_copy(update={"stored": stored})})
+
+
+def _version(report: DiagnosticReport) -> str:
+    return report.provenance.get("walkback", "")
 
 
 def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy | None, remark: str = "") -> Replayed:

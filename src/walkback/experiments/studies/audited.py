@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from walkback.errors import InputError, RecordError
 from walkback.experiments.studies.audit import AUDIT_VERSION
 from walkback.experiments.trace import EpochRecord
+from walkback.protocol.again import warn_of_stored
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.schema import audit_digest, content_digest, explain, file_name, read_json, reading
@@ -126,6 +127,7 @@ def load_audit(path: Path) -> Audit:
         )
     with reading(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
+        warn_of_stored(reports, path)
         rows = tuple(_checked(row) for row in data["runs"])
         name = file_name(data["name"], f"the name of the audit in {path}")
         return Audit(name, path, reports, rows, audit_digest(data))

@@ -15,8 +15,10 @@ from walkback.experiments.config import RunConfig
 from walkback.experiments.stamp import stamp
 from walkback.experiments.store import RunStore
 from walkback.present.page import Grid, Page
-from walkback.protocol.records import Measurements
+from walkback.protocol.judge import read
+from walkback.protocol.records import Measurements, State
 from walkback.protocol.wording import figure
+from walkback.watch.trace import TraceLine
 
 ACCURACY_TOLERANCE = 0.05
 """How far an accuracy may lie from the prototype's and still be called the same."""
@@ -141,7 +143,8 @@ def _figures(result: Mapping[str, Any]) -> dict[str, Any]:
     report = result["report"] or {}
     norms = {name: report.get(name) for name in ("residual_norms", "bp_grad_norms")}
     measured = Measurements(**norms)  # which reads the words that stand for NaN and infinities
-    fired = {letter for entry in result["trace"] for letter in entry.get("fired", ())}
+    lines = [TraceLine.model_validate(entry) for entry in result["trace"]]
+    fired = {r.letter for line in lines for r in read(line.measurements()) if r.state is State.FIRE}
     alignment = report.get("alignment") or {}
     return {
         "accuracy": result["accuracy"],
