@@ -126,7 +126,8 @@ def test_next_token_accuracy_and_perplexity_before_and_after_training():
     assert f"{100 * accuracy:.2f} % of 920 tokens in 40 sequences" in str(after)
     assert "40 sequences, 920 tokens" in str(after)
     assert "over 920 tokens in 40 sequences" in after.to_markdown()
-    assert "loss" in str(after) and NEXT in " ".join(str(after).split())
+    assert "loss" in str(after)
+    assert NEXT in " ".join(str(after).split())
 
 
 def train(model, x, steps=60, rate=2e-2):
@@ -182,7 +183,7 @@ def test_a_head_of_zeros_does_not_hide_which_it_is():
     assert NEXT in walkback.diagnose(model, same).provenance["loss"]
     assert AS_THEY_ARE in walkback.diagnose(SmallGPT(), moved).provenance["loss"]
     # nanoGPT does not know −100, so that it cannot be asked by it.
-    with pytest.raises(InputError, match="more than one loss gives it.*Pass loss="):
+    with pytest.raises(InputError, match=r"more than one loss gives it.*Pass loss="):
         walkback.diagnose(SmallGPT(zero_head=True), moved)
 
 
@@ -232,7 +233,8 @@ def test_a_model_with_a_plain_loss_measures_as_one_without():
     plain = walkback.diagnose(ResMLP(), labelled(8))
     assert report.bp_grad_norms == plain.bp_grad_norms
     assert plain.provenance["loss"] == "cross-entropy"
-    assert plain.perplexity is None and plain.tokens is None
+    assert plain.perplexity is None
+    assert plain.tokens is None
     assert "8 samples" in str(plain)
 
 
@@ -255,7 +257,8 @@ def test_a_loss_of_the_callers_gets_targets_as_they_are_and_nothing_is_miscounte
 
     report = walkback.diagnose(model, same, loss=shifting, tokens="flatten")
     assert report.bp_grad_norms == pytest.approx(own_gradient_norms(model, same, H), rel=1e-4)
-    assert report.headline_acc is None and report.perplexity is None
+    assert report.headline_acc is None
+    assert report.perplexity is None
     assert "accuracy and perplexity are not counted" in report.warnings[0]
     with pytest.raises(BatchError, match=r"not counted.*return walkback\.Score"):
         walkback.frozen_baseline(lambda m: None, gpt2, same, loss=shifting)

@@ -18,7 +18,7 @@ from walkback.present.page import Grid, Page
 from walkback.protocol.judge import read
 from walkback.protocol.records import Measurements, State
 from walkback.protocol.wording import figure
-from walkback.watch.trace import TraceLine
+from walkback.watch.trace_line import TraceLine
 
 ACCURACY_TOLERANCE = 0.05
 """How far an accuracy may lie from the prototype's and still be called the same."""
