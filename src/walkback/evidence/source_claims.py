@@ -165,8 +165,8 @@ def _random_targets(results: Results) -> Outcome:
 
 
 PER_SAMPLE = (
-    "The source does not say whether the RMS of the credit is of each sample or of the batch. That DFA explodes without "
-    "a terminal norm chose the former, in a sketch with seed 7 that was not this project's code."
+    "The source does not say whether the RMS of the credit is of each sample or of the batch. That DFA explodes "
+    "without a terminal norm chose the former, in a sketch with seed 7 that was not this project's code."
 )
 STEM = (
     "The source does not say which credit FA's stem follows. The cosines per block chose a link of the chain of its "
