@@ -58,20 +58,28 @@ def test_seeds_are_unanimous_or_mixed_per_diagnostic_and_overall(audit):
 
 
 def test_a_mixed_result_is_never_averaged_into_a_clean_one():
-    text = render_seeds(combine([full(), healthy(method_name="DFA"), healthy(method_name="DFA")]))
+    text = render_seeds(combine([full(), healthy(method_name="DFA", seed=1), healthy(method_name="DFA", seed=2)]))
     assert text.startswith("DFA, 3 seeds: mixed: needs walk-back 1 of 3, trustworthy 2 of 3")
     assert "(a) residual growth: mixed, 1 of 3 fire; mean" in text
     assert "(d) frozen margin: mixed, 1 of 3 fire, 2 without a reading; one figure, -3.83 pp" in text
 
 
 def test_a_seed_that_diverged_stays_visible():
-    text = render_seeds(combine([full(), broken(NAN)]))
+    text = render_seeds(combine([full(), broken(NAN).model_copy(update={"seed": 1})]))
     assert "(a) residual growth: unanimous, 2 of 2 fire; mean NaN ± NaN" in text
 
 
 def test_fragile_seeds_are_counted():
-    text = render_seeds(combine([full(), fragile()]))
+    text = render_seeds(combine([full(), fragile().model_copy(update={"seed": 1})]))
     assert "(a) residual growth: unanimous, 2 of 2 fire, 1 fragile" in text
+
+
+def test_a_run_that_is_given_twice_has_no_summary_and_the_reader_is_told():
+    text = squeezed(compare([full(), full(), full()]))
+    assert "unanimous" not in text
+    assert "warning: DFA: not summarised over seeds: combine got seed 42 3 times" in text
+    alike = squeezed(compare([full(seed=1), full(seed=2)]))
+    assert "seeds 1, 2 have the same measurements to the last digit" in alike
 
 
 def test_rows_may_be_named_by_where_they_came_from():

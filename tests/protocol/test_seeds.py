@@ -48,3 +48,27 @@ def test_what_cannot_be_combined_is_refused():
         combine([])
     with pytest.raises(InputError, match="several methods"):
         combine([seed(1), judge(Measurements(**GOOD), method_name="Y")])
+
+
+def test_one_run_several_times_is_refused():
+    run = seed(42, headline_acc=0.5)
+    with pytest.raises(InputError, match="combine got seed 42 3 times; expected one report per seed"):
+        combine([run, run, run])
+    with pytest.raises(InputError, match="combine got seed 7 2 times"):
+        combine([seed(1), seed(7), seed(7, residual_norms=[1.0, 1.2])])
+
+
+def test_one_report_without_a_seed_several_times_is_refused():
+    with pytest.raises(InputError, match="combine got the same report several times"):
+        combine([seed(None), seed(None)])
+    broken = seed(None, bp_grad_norms=[float("nan"), 1e-3])
+    with pytest.raises(InputError, match="the same report several times"):
+        combine([broken, seed(None), broken])
+    assert combine([seed(None), seed(None, residual_norms=[1.0, 1.2])]).agreement == "unanimous"
+
+
+def test_seeds_that_agree_to_the_last_digit_are_remarked_on():
+    summary = combine([seed(1), seed(2), seed(3, residual_norms=[1.0, 1.2])])
+    (remark,) = summary.remarks
+    assert remark.startswith("seeds 1, 2 have the same measurements to the last digit")
+    assert combine([seed(1), seed(3, residual_norms=[1.0, 1.2])]).remarks == ()

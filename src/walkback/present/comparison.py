@@ -12,9 +12,8 @@ from rich.text import Text
 
 from walkback.present import numbers
 from walkback.present.numbers import ABSENT, figure
-from walkback.present.outline import stored_of_several
 from walkback.present.plain import middle_out
-from walkback.present.seeds import headline, sentences, summaries
+from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.text_tables import GAP, ruled_table
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.verdict import kind_of
@@ -40,7 +39,7 @@ def comparison_blocks(
     yield _table(reports, names or [_name(report) for report in reports], width)
     yield Text()
     yield Text(_legend(reports), style="dim")
-    for words in stored_of_several(reports):
+    for words in remarks(reports):
         yield Text.assemble(("warning: ", "yellow"), words)
     for summary in summaries(reports):
         yield Text()

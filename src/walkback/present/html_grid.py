@@ -16,7 +16,7 @@ from walkback.present.network import Network, by_method
 from walkback.present.numbers import ABSENT, count
 from walkback.present.page import Grid, Heading, Page
 from walkback.present.plain import NOTE_LENGTH, shortened
-from walkback.present.seeds import headline, sentences, summaries
+from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.site_table import MOST_SHOWN
 from walkback.present.templating import environment
 from walkback.present.timeline import first_firings, timelines
@@ -81,7 +81,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "verdict": grid_verdict(networks),
         "in_short": _in_short(networks),
         "verdict_icon": ICONS[grid_state(networks)],
-        "warnings": outline.stored_of_several(network.report for network in networks),
+        "warnings": remarks([network.report for network in networks]),
         "basis": f"{count(len(networks), 'network')}, {count(len(by_method(networks)), 'method')}",
         "headings": [COLUMNS[i][0] for i in kept],
         "rows": [_row(i, network, kept, details) for i, network in enumerate(networks)],

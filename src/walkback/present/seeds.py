@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from walkback.errors import InputError
 from walkback.present.numbers import count, figure, is_margin, percent, signed, with_unit
+from walkback.present.outline import stored_of_several
 from walkback.present.plain import NAME_LENGTH, middle_out
 from walkback.protocol.records import DiagnosticReport, State
 
@@ -26,8 +28,8 @@ def headline(summary: SeedSummary) -> str:
 
 
 def sentences(summary: SeedSummary) -> list[str]:
-    """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd."""
-    return [_sentence(diagnostic) for diagnostic in summary.diagnostics]
+    """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd; then remarks."""
+    return [*(_sentence(diagnostic) for diagnostic in summary.diagnostics), *summary.remarks]
 
 
 def _sentence(diagnostic: DiagnosticSummary) -> str:
@@ -53,8 +55,27 @@ def _spread(diagnostic: DiagnosticSummary) -> str:
     return f"mean {mean} ± {with_unit(figure(diagnostic.sd), unit)}"
 
 
-def summaries(reports: Sequence[DiagnosticReport]) -> Iterator[SeedSummary]:
+def summaries(reports: Sequence[DiagnosticReport]) -> list[SeedSummary]:
     """A summary of every method that has several reports, in the order in which the methods appear."""
+    return [made for _, made in _combined(reports) if not isinstance(made, str)]
+
+
+def not_combined(reports: Sequence[DiagnosticReport]) -> list[str]:
+    """The methods whose reports are not one per seed, and why they have no summary."""
+    return [
+        f"{middle_out(name, NAME_LENGTH) or 'unnamed'}: not summarised over seeds: {why}"
+        for name, why in _combined(reports)
+        if isinstance(why, str)
+    ]
+
+
+def remarks(reports: Sequence[DiagnosticReport]) -> list[str]:
+    """What a reader of several reports has to know: records that say otherwise, and runs that are not one per seed."""
+    return [*stored_of_several(reports), *not_combined(reports)]
+
+
+def _combined(reports: Sequence[DiagnosticReport]) -> Iterator[tuple[str, SeedSummary | str]]:
+    """Each method that has several reports, with its summary or why it has none."""
     # Imported here because intervals over seeds need scipy, and a single report does not.
     from walkback.protocol.seeds import combine
 
@@ -62,4 +83,9 @@ def summaries(reports: Sequence[DiagnosticReport]) -> Iterator[SeedSummary]:
     for report in reports:
         letters = tuple(reading.letter for reading in report.readings)
         groups.setdefault((report.method_name, letters), []).append(report)
-    return (combine(group) for group in groups.values() if len(group) > 1)
+    for (name, _), group in groups.items():
+        if len(group) > 1:
+            try:
+                yield name, combine(group)
+            except InputError as error:
+                yield name, str(error)

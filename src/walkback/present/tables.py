@@ -13,7 +13,7 @@ from walkback.present.latex import document, floated, tabular
 from walkback.present.network import Network
 from walkback.present.numbers import ABSENT
 from walkback.present.plain import middle_out, one_line, shortened
-from walkback.present.seeds import headline, sentences, summaries
+from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
 from walkback.protocol.records import DiagnosticReport, Reading
 
@@ -38,7 +38,7 @@ def as_markdown(networks: Sequence[Network]) -> str:
         f"## walkback: {len(networks)} networks",
         markdown.table(headings, rows, "lr" + "r" * len(kept) + "l"),
         markdown.escape(legend(networks)),
-        *(f"**Warning:** {markdown.escape(words)}" for words in outline.stored_of_several(_reports(networks))),
+        *(f"**Warning:** {markdown.escape(words)}" for words in remarks(_reports(networks))),
         *(_agreement(summary) for summary in summaries(_reports(networks))),
     ]
     return "\n\n".join(parts) + "\n"
@@ -77,8 +77,10 @@ def _latex_part(part: Sequence[Network], kept: Sequence[int], number: int, netwo
     again = f" (continued, {number + 1})" if number else ""
     caption = f"walkback on {len(networks)} networks{again}."
     label = f"tab:walkback-grid{f'-{number + 1}' if number else ''}"
-    below = [rf"\textbf{{Warning:}} {escape(words)}" for words in outline.stored_of_several(_reports(part))]
-    below += [escape(legend(networks))] if len(networks) <= (number + 1) * _MOST_ROWS_ON_A_PAGE else []
+    below: list[str] = []
+    if len(networks) <= (number + 1) * _MOST_ROWS_ON_A_PAGE:
+        below = [rf"\textbf{{Warning:}} {escape(words)}" for words in remarks(_reports(networks))]
+        below.append(escape(legend(networks)))
     return floated(caption, label, tabular(headings, rows, "lr" + "r" * len(kept) + "l"), below)
 
 

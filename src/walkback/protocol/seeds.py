@@ -46,6 +46,8 @@ class SeedSummary(Record):
     diagnostics: tuple[DiagnosticSummary, ...]
     headline_mean: Number | None = None
     headline_sd: Number | None = None
+    remarks: tuple[str, ...] = ()
+    """What speaks against these being several runs."""
 
     def diagnostic(self, letter: str) -> DiagnosticSummary:
         """One diagnostic's summary, by its letter."""
@@ -53,7 +55,7 @@ class SeedSummary(Record):
 
 
 def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
-    """Summarise reports of one method over several seeds."""
+    """Summarise reports of one method over several seeds; one run counts once, and is refused twice."""
     if not reports:
         raise InputError("combine got no reports; expected one per seed.")
     names = {report.method_name for report in reports}
@@ -64,6 +66,7 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
     if len({tuple(r.letter for r in report.readings) for report in reports}) > 1:
         raise InputError("combine got reports with different diagnostics; judge them all with one walkback first.")
     _check_units(reports)
+    _refuse_twice(reports)
     kinds = [kind_of(report.verdict) for report in reports]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
     return SeedSummary(
@@ -75,6 +78,34 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         diagnostics=tuple(_summary(reports, r.letter) for r in reports[0].readings),
         headline_mean=mean,
         headline_sd=sd,
+        remarks=_remarks(reports),
+    )
+
+
+def _refuse_twice(reports: Sequence[DiagnosticReport]) -> None:
+    """Copies of one run have no spread, and would agree with each other on anything."""
+    seeds = [report.seed for report in reports if report.seed is not None]
+    again = next((seed for seed in seeds if seeds.count(seed) > 1), None)
+    if again is not None:
+        raise InputError(
+            f"combine got seed {again} {seeds.count(again)} times; expected one report per seed. Give each run once, "
+            "and runs of other settings by themselves."
+        )
+    unnamed = [report.measurements.to_dict() for report in reports if report.seed is None]
+    if any(one in unnamed[:number] for number, one in enumerate(unnamed)):
+        raise InputError("combine got the same report several times; expected one per seed. Give each run once.")
+
+
+def _remarks(reports: Sequence[DiagnosticReport]) -> tuple[str, ...]:
+    """Seeds whose measurements are the same to the last digit: the seed did nothing, or a run was copied."""
+    groups: dict[str, list[int | None]] = {}
+    for report in reports:
+        groups.setdefault(report.measurements.model_dump_json(), []).append(report.seed)
+    return tuple(
+        f"seeds {', '.join(map(str, seeds))} have the same measurements to the last digit: the seed did nothing, or "
+        "one run was given several times."
+        for seeds in groups.values()
+        if len(seeds) > 1
     )
 
 
