@@ -11,6 +11,7 @@ import torch.nn.functional as F
 import walkback
 from walkback.errors import MissingFeedback
 from walkback.pitfalls.batch_size import batches, naive_figures
+from walkback.pitfalls.own_backward import plain_linear
 from walkback.pitfalls.shifted_labels import accuracies, language_model, sequences
 from walkback.pitfalls.small_network import small_network
 from walkback.pitfalls.typed_numbers import unsupported
@@ -164,6 +165,38 @@ def test_11_a_backward_that_was_changed_is_not_the_reference():
     assert report.bp_grad_norms == pytest.approx(expected, rel=1e-2)
 
 
+def test_11_a_function_with_a_backward_of_its_own_is_seen_through():
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, hidden, weight, matrix):
+            ctx.save_for_backward(hidden, matrix)
+            return hidden @ weight.t()
+
+        @staticmethod
+        def backward(ctx, grad):
+            hidden, matrix = ctx.saved_tensors
+            return grad @ matrix, grad.t() @ hidden, None
+
+    class Layer(torch.nn.Module):
+        def __init__(self, own):
+            super().__init__()
+            self.weight, self.own = torch.nn.Parameter(torch.randn(16, 16) / 4), own
+            self.register_buffer("matrix", torch.randn(16, 16) / 4)
+
+        def forward(self, hidden):
+            return (Own.apply if self.own else plain_linear)(hidden, self.weight, self.matrix).tanh()
+
+    def made(own):
+        torch.manual_seed(0)
+        return torch.nn.Sequential(*[Layer(own) for _ in range(4)], torch.nn.Linear(16, 10))
+
+    torch.manual_seed(1)
+    batches = [(torch.randn(64, 16), torch.randint(0, 10, (64,)))]
+    own, plain = walkback.diagnose(made(True), batches), walkback.diagnose(made(False), batches)
+    assert own.reference_check.candidate == "seen_through"
+    assert own.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-5)
+
+
 def test_12_answers_are_compared_with_the_labels_of_their_places():
     torch.manual_seed(0)
     model, tokens = language_model(), sequences(64)
@@ -181,6 +214,13 @@ def test_12_answers_are_compared_with_the_labels_of_their_places():
     assert score.value == pytest.approx(next_one)
     assert same > 0.9
     assert (score.samples, score.answers) == (64, 64 * 31)
+
+
+def test_12_a_model_that_shifts_its_labels_is_measured_by_its_own_loss():
+    torch.manual_seed(0)
+    model, tokens = language_model(), sequences(64)
+    score = accuracy(model, [{"input_ids": tokens, "labels": tokens}])
+    assert score.value == pytest.approx(accuracies(model, tokens)[1])
 
 
 def test_norms_and_cosines_agree_with_written_out_sums():

@@ -150,6 +150,6 @@ CLAIMS = (
         "python tools/toy_costate.py",
         _costate,
         "The sizes of the problem, its targets and the training of the bridges are this project's: the source's "
-        "problem has 64 dimensions and twelve steps. They were chosen so that LayerNorm leaves room for a cosine of 0.97.",
+        "problem has 64 dimensions and twelve steps. They were chosen so that LayerNorm leaves room for 0.97.",
     ),
 )

@@ -169,6 +169,6 @@ PITFALL = Pitfall(
     "with finite differences of the loss?",
     avoided="Custom backward passes are seen through and hooks on them switched off; whichever gradient is taken is "
     "held against finite differences of the loss, and where none agrees, (b), (c) and Γ are not measured.",
-    where="walkback.protocol.untouched:untouched",
+    where="walkback.protocol.reference:find_reference",
     reproduce=reproduce,
 )

@@ -124,6 +124,6 @@ PITFALL = Pitfall(
     "with?",
     avoided="Where a model gives its own loss of a batch, the per-sample loss and the accuracy are those that "
     "reproduce it, plain or shifted; where neither does, loss= is asked for.",
-    where="walkback.protocol.losses:count_correct",
+    where="walkback.protocol.own_loss:loss_taken",
     reproduce=reproduce,
 )
