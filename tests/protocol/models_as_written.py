@@ -4,6 +4,7 @@
 beside `forward`, never from it.
 """
 
+import warnings
 from itertools import pairwise
 
 import torch
@@ -1154,3 +1155,329 @@ class ForwardForward(nn.Module):
                 total = total + h.square().mean(dim=1)
             goodness.append(total)
         return torch.stack(goodness, dim=1)
+
+
+# What trying further ones found.
+
+
+class VGG(nn.Module):
+    """Containers of convolutions, and a classifier with a hidden layer: each layer is a block, however it is held."""
+
+    def __init__(self):
+        super().__init__()
+        self.block1 = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        self.block2 = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 4, 3, padding=1), nn.ReLU())
+        self.avgpool = nn.AdaptiveAvgPool2d((2, 2))
+        self.classifier = nn.Sequential(nn.Linear(16, 5), nn.ReLU(True), nn.Dropout(), nn.Linear(5, CLASSES))
+
+    def forward(self, x):
+        return self.classifier(torch.flatten(self.avgpool(self.block2(self.block1(x))), 1))
+
+    def sites(self, x, blocks=slice(None)):
+        h1 = F.max_pool2d(self.block1[0](x).relu(), 2)
+        h2 = self.block2[0](h1).relu()
+        h3 = F.adaptive_avg_pool2d(self.block2[2](h2).relu(), 2)
+        h4 = self.classifier[0](h3.flatten(1)).relu()
+        return [x, h1, h2, h3, h4][blocks], self.classifier[3](h4)
+
+
+class Maxout(nn.Module):
+    """The activation takes an axis away, and is no pooling of tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.fc3 = nn.Linear(D, 10), nn.Linear(5, 8), nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        x = self.fc1(x).view(-1, 5, 2).max(-1).values
+        x = self.fc2(x).view(-1, 4, 2).max(-1).values
+        return self.fc3(x)
+
+    def sites(self, x):
+        h1 = self.fc1(x).reshape(-1, 5, 2).amax(-1)
+        h2 = self.fc2(h1).reshape(-1, 4, 2).amax(-1)
+        return [x, h1, h2], self.fc3(h2)
+
+
+class Prototypes(nn.Module):
+    """The head is a function of a parameter, so that every layer is a hidden one."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(nn.Linear(D, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU())
+        self.prototypes = nn.Parameter(torch.randn(CLASSES, 4))
+
+    def forward(self, x):
+        return -torch.cdist(self.features(x), self.prototypes)
+
+    def sites(self, x):
+        h1 = self.features[0](x).relu()
+        h2 = self.features[2](h1).relu()
+        return [x, h1, h2], -(h2[:, None] - self.prototypes).square().sum(-1).sqrt()
+
+
+class LayersInDicts(nn.Module):
+    """Attention and feed-forward by the parent, each with its norm; the last norm is the head's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(5, D)
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({"ln1": nn.LayerNorm(D), "attn": Attention(), "ln2": nn.LayerNorm(D), "mlp": Branch()})
+            for _ in range(2)
+        )
+        self.norm, self.head = nn.LayerNorm(D), nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        x = self.embed(x)
+        for layer in self.layers:
+            x = x + layer["attn"](layer["ln1"](x))
+            x = x + layer["mlp"](layer["ln2"](x))
+        return self.head(self.norm(x)[:, -1])
+
+    def sites(self, x):
+        sites = [self.embed(x)]
+        for layer in self.layers:
+            h = sites[-1] + layer["attn"](layer["ln1"](sites[-1]))
+            sites.append(h + layer["mlp"](layer["ln2"](h)))
+        return sites, self.head(self.norm(sites[-1])[:, -1])
+
+
+class DenseLayer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.conv = nn.GroupNorm(1, width), nn.Conv2d(width, 2, 3, padding=1)
+
+    def forward(self, features):
+        return self.conv(F.relu(self.norm(torch.cat(features, dim=1))))
+
+
+class DenseBlock(nn.ModuleDict):
+    """As torchvision writes it: every layer reads the list of all before it."""
+
+    def __init__(self, width):
+        super().__init__({f"layer{n}": DenseLayer(width + 2 * n) for n in range(2)})
+
+    def forward(self, x):
+        features = [x]
+        for layer in self.values():
+            features.append(layer(features))
+        return torch.cat(features, dim=1)
+
+
+class TorchvisionDenseNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def transition():
+            return nn.Sequential(nn.GroupNorm(1, 7), nn.ReLU(), nn.Conv2d(7, 3, 1), nn.AvgPool2d(2))
+
+        self.features = nn.Sequential(
+            nn.Conv2d(2, 3, 3, padding=1), DenseBlock(3), transition(), DenseBlock(3), nn.GroupNorm(1, 7)
+        )
+        self.classifier = nn.Linear(7, CLASSES)
+
+    def forward(self, x):
+        features = F.relu(self.features(x), inplace=True)
+        return self.classifier(torch.flatten(F.adaptive_avg_pool2d(features, (1, 1)), 1))
+
+    def sites(self, x):
+        stem, first, between, second, norm = self.features
+        h0 = stem(x)
+        h1 = between(first(h0))
+        h2 = second(h1)
+        return [h0, h1, h2], self.classifier(norm(h2).relu().mean((2, 3)))
+
+
+class ReZero(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.layers = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+        self.alpha = nn.Parameter(torch.rand(3))
+
+    def forward(self, x):
+        h = self.stem(x)
+        for number, layer in enumerate(self.layers):
+            h = h + self.alpha[number] * F.relu(layer(h))
+        return self.head(h)
+
+    def sites(self, x):
+        sites = [self.stem(x)]
+        for number, layer in enumerate(self.layers):
+            sites.append(sites[-1] + self.alpha[number] * layer(sites[-1]).relu())
+        return sites, self.head(sites[-1])
+
+
+class NeuralODE(nn.Module):
+    """One function, four steps of Euler's rule: depth is the calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.field, self.head = nn.Linear(D, D), Branch(), nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        h = self.stem(x)
+        for _ in range(4):
+            h = h + 0.25 * self.field(h)
+        return self.head(h)
+
+    def sites(self, x):
+        sites = [self.stem(x)]
+        for _ in range(4):
+            sites.append(sites[-1] + self.field(sites[-1]) / 4)
+        return sites, self.head(sites[-1])
+
+
+class GraphLayer(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.lin, self.bias = nn.Linear(before, after, bias=False), nn.Parameter(torch.zeros(after))
+
+    def forward(self, x, adjacency):
+        return adjacency @ self.lin(x) + self.bias
+
+
+class GraphNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([GraphLayer(5, D), GraphLayer(D, D)])
+        self.head = nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        adjacency = torch.eye(TOKENS, dtype=x.dtype) + 0.1
+        for layer in self.layers:
+            x = F.relu(layer(x, adjacency))
+        return self.head(x.mean(1))
+
+    def sites(self, x):
+        adjacency = torch.eye(TOKENS, dtype=x.dtype) + 0.1
+        h1 = self.layers[0](x, adjacency).relu()
+        h2 = self.layers[1](h1, adjacency).relu()
+        return [x, h1, h2], self.head(h2.mean(1))
+
+
+class InABuffer(Tower):
+    """Every block's output is written into one tensor, and read from it again."""
+
+    def body(self, h):
+        buffer = torch.zeros(len(h), 4, D, dtype=h.dtype)
+        buffer[:, 0] = h
+        for number, block in enumerate(self.blocks):
+            buffer[:, number + 1] = block(buffer[:, number].clone())
+        return buffer[:, -1]
+
+
+class Scripted(Tower):
+    """TorchScript shows none of its functions; autograd's graph stands in."""
+
+    def __init__(self):
+        super().__init__()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.between = torch.jit.script(nn.Linear(D, D).double())
+
+    def body(self, h):
+        for block in self.blocks:
+            h = self.between(block(h))
+        return h
+
+    def sites(self, x):
+        sites = [self.stem(x)]
+        for block in self.blocks:
+            sites.append(F.linear(block(sites[-1]), self.between.weight, self.between.bias))
+        return sites, self.head(self.norm(sites[-1]))
+
+
+class Highway(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.gates = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
+        self.layers = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
+
+    def forward(self, x):
+        h = F.relu(self.stem(x))
+        for gate, layer in zip(self.gates, self.layers, strict=True):
+            t = torch.sigmoid(gate(h))
+            h = t * F.relu(layer(h)) + (1 - t) * h
+        return self.head(h)
+
+    def sites(self, x, side=0):
+        sites = [self.stem(x).relu()]
+        for gate, layer in zip(self.gates, self.layers, strict=True):
+            t = torch.sigmoid(gate(sites[-1]))
+            sites.append(t * layer(sites[-1]).relu() + (1 - t) * sites[-1])
+        return sites, self.head(sites[-1])
+
+
+class Gated(nn.Module):
+    """Two layers side by side at each depth, and no skip."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
+        self.gates = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
+        self.head = nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        for value, gate in zip(self.values, self.gates, strict=True):
+            x = value(x) * torch.sigmoid(gate(x))
+        return self.head(x)
+
+    def sites(self, x, side=0):
+        sites = [x]
+        for value, gate in zip(self.values, self.gates, strict=True):
+            sites.append(value(sites[-1]) * torch.sigmoid(gate(sites[-1])))
+        return sites, self.head(sites[-1])
+
+
+class Coupled(nn.Module):
+    """The stream is two tensors, as in RevNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, 2 * D), nn.Linear(2 * D, CLASSES)
+        self.blocks = nn.ModuleList(CoupledBlock() for _ in range(2))
+
+    def forward(self, x):
+        pair = self.stem(x).chunk(2, dim=-1)
+        for block in self.blocks:
+            pair = block(*pair)
+        return self.head(torch.cat(pair, dim=-1))
+
+
+class CoupledBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.f, self.g = Branch(), Branch()
+
+    def forward(self, a, b):
+        a = a + self.f(b)
+        return a, b + self.g(a)
+
+
+class WaveNet(nn.Module):
+    """Blocks return (stream, output); the logits come from the sum of the outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.blocks = nn.ModuleList(WaveBlock() for _ in range(3))
+
+    def forward(self, x):
+        h, total = self.stem(x), 0
+        for block in self.blocks:
+            h, out = block(h)
+            total = total + out
+        return self.head(F.relu(total))
+
+
+class WaveBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix, self.stay, self.leave = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, h):
+        mixed = torch.tanh(self.mix(h))
+        return h + self.stay(mixed), self.leave(mixed)

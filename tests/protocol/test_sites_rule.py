@@ -35,18 +35,18 @@ def truth(model, batches, loss=F.cross_entropy, **which):
     return [torch.tensor(rows, dtype=torch.float64).quantile(0.5, dim=0).tolist() for rows in (norms, grads)]
 
 
-def agrees(model, shape, blocks, *, which=None, given=None, batches=None, plain=None, loss=F.cross_entropy, **options):
+def agrees(model, shape, pattern, *, which=None, given=None, batches=None, plain=None, loss=F.cross_entropy, **options):
     """Diagnose unaided, or with `given` blocks; hold blocks, norms and gradients against the truth."""
     torch.manual_seed(1)
     model = model.double()
     batches = batches or labelled(9, 5, shape=shape, classes=CLASSES, dtype=torch.float64)
     options |= {"loss": loss} if loss is not F.cross_entropy else {}
-    report = walkback.diagnose(model, batches, blocks=given, tokens="flatten", **options)
+    report = walkback.diagnose(model, batches, **{"blocks": given, "tokens": "flatten"} | options)
     norms, grads = truth((plain or model).double(), batches, loss, **(which or {}))
     assert report.residual_norms == pytest.approx(norms, rel=1e-6)
     assert report.bp_grad_norms == pytest.approx(grads, rel=1e-6)
     how = "given" if given else "found by structure"
-    assert report.provenance["blocks"] == f"{blocks} ({how})"
+    assert report.provenance["blocks"] == f"{pattern} ({how})"
     return report
 
 
@@ -81,6 +81,10 @@ PLAIN = {
     "pooling that leaves space, one stage": (lambda: written.PoolToSpace(1), IMAGES, "convs.0"),
     "stages of growing width": (written.Stages, IMAGES, "stages.*"),
     "gates beside convolutions": (written.SqueezeExcite, IMAGES, "convs.*"),
+    "VGG": (written.VGG, IMAGES, "block1.0,block2.0,block2.2,classifier.0"),
+    "maxout": (written.Maxout, VECTORS, "fc1,fc2"),
+    "a head that is no module": (written.Prototypes, VECTORS, "features.0,features.2"),
+    "graph layers": (written.GraphNet, SEQUENCES, "layers.*"),
 }
 
 STREAMS = {
@@ -118,6 +122,12 @@ STREAMS = {
     "selective scan": (written.StateSpace, SEQUENCES, "mixers.*"),
     "LSTM layers": (written.LSTMStack, SEQUENCES, "layers.*"),
     "nn.TransformerEncoder": (written.Encoder, SEQUENCES, "encoder.layers.*"),
+    "layers in dictionaries": (written.LayersInDicts, SEQUENCES, "layers.*.attn"),
+    "torchvision's DenseNet": (written.TorchvisionDenseNet, IMAGES, "features.1,features.3"),
+    "ReZero": (written.ReZero, VECTORS, "layers.*"),
+    "neural ODE": (written.NeuralODE, VECTORS, "field"),
+    "a buffer": (written.InABuffer, VECTORS, "blocks.*"),
+    "TorchScript between blocks": (written.Scripted, VECTORS, "blocks.*"),
 }
 
 
@@ -228,6 +238,8 @@ CHOICES = {
     "two towers": (written.TwoTowers, VECTORS, ["left.*", "right.*"]),
     "encoder and decoder": (written.EncoderDecoder, SEQUENCES, ["encoder.*", "decoder.*"]),
     "side by side": (written.Parallel, SEQUENCES, ["attn.*", "mlp.*"]),
+    "highway": (written.Highway, VECTORS, ["gates.*", "layers.*"]),
+    "gated": (written.Gated, VECTORS, ["values.*", "gates.*"]),
 }
 
 
@@ -248,6 +260,15 @@ def test_a_u_net_is_refused_and_the_option_works():
         walkback.diagnose(model, labelled(9, shape=IMAGES))
     (option,) = offered(error)
     agrees(model, IMAGES, option, given=option)
+
+
+@pytest.mark.parametrize("build", [written.Coupled, written.WaveNet])
+def test_a_stream_that_is_not_one_tensor(build):
+    model, batches = build(), labelled(9, shape=VECTORS)
+    with pytest.raises(BlocksError, match=r"no one tensor is all of the stream.*hands on more than one") as error:
+        walkback.diagnose(model, batches)
+    (option,) = offered(error)
+    assert walkback.diagnose(model, batches, blocks=option).provenance["blocks"] == f"{option} (given)"
 
 
 UNROLLED = {
@@ -304,6 +325,36 @@ def test_one_block_alone_is_offered():
         walkback.diagnose(model, labelled(9, shape=SEQUENCES))
     (option,) = offered(error)
     agrees(model, SEQUENCES, option, given=option)
+
+
+# The ends, where they are named.
+
+
+def test_a_named_head_and_stem():
+    model, layers = written.VGG(), "block1.0,block2.0,block2.2"
+    for named in ({"head": "classifier"}, {"head": model.classifier}, {"blocks": "!classifier"}):
+        report = agrees(model, IMAGES, layers, which={"blocks": slice(4)}, **named)
+        assert report.provenance["parts"].endswith("head: classifier")
+    later = {"stem": "block1", "head": ["classifier"]}
+    report = agrees(model, IMAGES, "block2.0,block2.2", which={"blocks": slice(1, 4)}, **later)
+    assert report.provenance["parts"].startswith("stem: block1; blocks: block2.0,block2.2 (2);")
+
+
+def test_a_named_head_ends_the_last_stage():
+    """A norm that stands after every layer belongs to the stages; named as the head, the last one does not."""
+    model = written.NormAfter()
+    report = walkback.diagnose(model, labelled(9, shape=VECTORS), head="norms.1")
+    assert report.sites == ("input of layers.0", "input of layers.1", "input of norms.1")
+
+
+@pytest.mark.parametrize("end", ["stem", "head"])
+def test_ends_that_are_none(end):
+    model = written.VGG()
+    model.unused = nn.Linear(3, 3)
+    with pytest.raises(BlocksError, match=rf"never calls what {end}= names"):
+        walkback.diagnose(model, labelled(9, shape=IMAGES), **{end: "unused"})
+    with pytest.raises(BlocksError, match=rf"{end}='heads' matches no module"):
+        walkback.diagnose(model, labelled(9, shape=IMAGES), **{end: "heads"})
 
 
 # What a model returns, and what it is called with.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from typing import Literal, NamedTuple, cast
 
 from torch import Tensor, nn
@@ -191,8 +191,10 @@ def _tap(watched: Watched, run: Run, number: int, site: Value) -> Tap:
     own += [(following, "input", following.read)] if number < len(run) else []
     others = [(call, "output", wire) for call in watched.calls for wire in call.returned]
     others += [(call, "input", wire) for call in watched.calls for wire in call.taken]
+    # The graph begins at a site, so it must be read before anything is made from it.
+    used = min((watched.reach.values[use].time for use in watched.reach.uses(site.number)), default=inf)
     for call, end, wire in [*own, *others]:
-        if wire.value is site:
+        if wire.value is site and (call.left if end == "output" else call.entered) < used:
             return _at_module(watched, call, cast(Literal["input", "output"], end), wire)
     return _at_function(watched, block, site)
 
