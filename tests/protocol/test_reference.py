@@ -137,6 +137,18 @@ def test_module_hooks_are_left_out_of_the_reference_and_are_there_for_the_credit
     assert max(report.alignment.sites[:-1]) < 0.9
 
 
+def test_module_hooks_that_the_forward_pass_registers_are_left_out_too():
+    class Registering(ResMLP):
+        def body(self, hidden):
+            for block in self.blocks:
+                block.register_full_backward_hook(lambda _m, grads, _o: tuple(2 * g for g in grads))
+                hidden = block(hidden)
+            return hidden
+
+    model = Registering()
+    agrees(model, DATA, BLOCKS, reference=plain_twin(model))
+
+
 def test_hooks_for_all_modules_are_left_out():
     model = ResMLP()
     expected = walkback.diagnose(model, DATA)

@@ -113,7 +113,7 @@ def _make_measurable(modules: Sequence[nn.Module]) -> None:
         if hasattr(module, "training"):
             module.training = False
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
-        vars(module).update((name, OrderedDict()) for name in BACKWARD_HOOKS if name in vars(module))
+        vars(module).update((name, _NoHooks()) for name in BACKWARD_HOOKS if name in vars(module))
     for parameter in _held(modules, "_parameters"):
         # Activation gradients alone are needed, and a parameter's gradient costs as much again.
         parameter.requires_grad_(False)
@@ -126,6 +126,13 @@ def _held(modules: Sequence[nn.Module], store: str) -> list[torch.Tensor]:
 
 
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+
+
+class _NoHooks(OrderedDict[int, Any]):
+    """Hooks, of which there are none: what a forward pass registers is not kept either."""
+
+    def __setitem__(self, key: int, hook: Any) -> None:
+        pass
 
 
 class _Before:
@@ -152,7 +159,7 @@ class _Before:
             yield
         finally:
             for module, hooks in hooked:
-                vars(module).update((name, OrderedDict()) for name in hooks)
+                vars(module).update((name, _NoHooks()) for name in hooks)
 
     def restore(self) -> None:
         """Put everything back. What did not change is not written to."""
@@ -202,7 +209,7 @@ def _global_backward_hooks_off() -> Iterator[None]:
     names = ("_global_backward_hooks", "_global_backward_pre_hooks")
     was = {name: getattr(all_modules, name) for name in names}
     for name in names:
-        setattr(all_modules, name, OrderedDict())
+        setattr(all_modules, name, _NoHooks())
     try:
         yield
     finally:
