@@ -90,3 +90,32 @@ def test_the_training_pass_of_a_trainer_shows_gradients_near_those_of_held_out_d
 def test_no_batches_at_all_is_said(example, tmp_path):
     with pytest.raises(InputError, match="no held-out batches"):
         trained(example, tmp_path, every=1000)
+
+
+def test_a_language_model_is_scored_by_the_next_token(tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    from walkback.integrations.transformers import WalkbackCallback
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=32, n_positions=16, n_embd=16, n_layer=2, n_head=2, pad_token_id=0, bos_token_id=1, eos_token_id=1
+    )
+    model = GPT2LMHeadModel(config)
+    texts = 4 * torch.randint(0, 8, (64, 1)) + torch.arange(12) % 4
+    data = [{"input_ids": text, "labels": text} for text in texts]
+    args = TrainingArguments(
+        output_dir=str(tmp_path), num_train_epochs=3, learning_rate=2e-2, per_device_train_batch_size=16,
+        per_device_eval_batch_size=64, eval_strategy="epoch", save_strategy="no", report_to=[], disable_tqdm=True,
+        use_cpu=True, seed=0, dataloader_pin_memory=False,
+    )  # fmt: skip
+    watch = WalkbackCallback(every=1000)
+    Trainer(model=model, args=args, train_dataset=data, eval_dataset=data, callbacks=[watch]).train()
+    report = watch.monitor.report
+    with torch.no_grad():
+        said = model.eval()(input_ids=texts).logits.argmax(-1)
+    accuracy, copied = ((a == b).double().mean() for a, b in ((said[:, :-1], texts[:, 1:]), (said, texts)))
+    assert accuracy > 2 * copied  # so that the two cannot be taken for each other
+    assert report.headline_acc == pytest.approx(float(accuracy), abs=1e-6)
+    assert (report.samples, report.tokens) == (64, 64 * 11)
+    assert "labels shifted by the model" in report.provenance["loss"]

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 import transformers
 from labelled_models import (
     LENGTH,
-    VOCABULARY,
     SmallGPT,
     Wrapped,
     adapted_gpt2,
@@ -22,7 +21,7 @@ from labelled_models import (
     tokens,
     vit,
 )
-from small_models import CLASSES, ResMLP, labelled
+from small_models import ResMLP, labelled
 
 import walkback
 from walkback.errors import BatchError, InputError
@@ -126,7 +125,6 @@ def test_next_token_accuracy_and_perplexity_before_and_after_training():
     assert f"{100 * accuracy:.2f} % of 920 tokens in 40 sequences" in str(after)
     assert "40 sequences, 920 tokens" in str(after)
     assert "over 920 tokens in 40 sequences" in after.to_markdown()
-    assert "loss" in str(after)
     assert NEXT in " ".join(str(after).split())
 
 
@@ -142,10 +140,12 @@ def train(model, x, steps=60, rate=2e-2):
 def test_a_monitor_and_a_frozen_baseline_count_the_same():
     model, x = gpt2(64, 32), pattern(40, 24, 64)
     batches = [{"input_ids": x, "labels": x}]
-    watched = walkback.Monitor(model, batches)
+    heard = []
+    watched = walkback.Monitor(model, batches, logs=[lambda line, decision: heard.append(line)])
     train(model, x)
     watched.step(epoch=1)
     report = watched.report
+    assert heard[0].perplexity == pytest.approx(report.perplexity, rel=1e-5)
     accuracy, perplexity, _ = next_token_truth(model, x)
     assert (report.headline_acc, report.perplexity) == pytest.approx((accuracy, perplexity), rel=1e-5)
     assert NEXT in report.provenance["loss"]
@@ -181,10 +181,18 @@ def test_a_head_of_zeros_does_not_hide_which_it_is():
     model = gpt2()
     model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
     assert NEXT in walkback.diagnose(model, same).provenance["loss"]
-    assert AS_THEY_ARE in walkback.diagnose(SmallGPT(), moved).provenance["loss"]
-    # nanoGPT does not know −100, so that it cannot be asked by it.
+    # This one does not know −100, so that it cannot be asked by it.
+    assert AS_THEY_ARE in walkback.diagnose(SmallGPT(zero_head=True), moved).provenance["loss"]
+
+
+def test_what_cannot_be_told_is_refused():
+    class Fixed(SmallGPT):
+        def forward(self, idx, targets=None):
+            assert idx.shape[1] > 1, "a fixed length is expected"
+            return super().forward(idx, targets)
+
     with pytest.raises(InputError, match=r"more than one loss gives it.*Pass loss="):
-        walkback.diagnose(SmallGPT(zero_head=True), moved)
+        walkback.diagnose(Fixed(zero_head=True), moved)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -225,6 +233,18 @@ def test_a_loss_that_nothing_reproduces_is_refused_and_loss_helps(loss):
     assert report.provenance["loss"] == "given as loss="
 
 
+def test_a_loss_that_is_another_one_only_on_other_targets_is_refused():
+    """Twice Huber's loss is the squared error, as long as no output is off by more than 1."""
+    ((inputs, _),) = labelled(8)
+    model = Labelled(lambda outputs, labels: 2 * F.huber_loss(outputs, labels))
+    torch.nn.init.constant_(model.head.bias, 5.0)
+    targets = model(inputs)["logits"].detach() + 0.1 * torch.randn(8, 3)
+    with pytest.raises(InputError, match=r"none of these reproduces on all targets tried.*squared error: "):
+        walkback.diagnose(model, [(inputs, targets)])
+    model.loss = F.mse_loss
+    assert "squared error" in walkback.diagnose(model, [(inputs, targets)]).provenance["loss"]
+
+
 def test_a_model_with_a_plain_loss_measures_as_one_without():
     torch.manual_seed(1)
     model = Labelled(F.cross_entropy)
@@ -233,8 +253,7 @@ def test_a_model_with_a_plain_loss_measures_as_one_without():
     plain = walkback.diagnose(ResMLP(), labelled(8))
     assert report.bp_grad_norms == plain.bp_grad_norms
     assert plain.provenance["loss"] == "cross-entropy"
-    assert plain.perplexity is None
-    assert plain.tokens is None
+    assert (plain.perplexity, plain.tokens) == (None, None)
     assert "8 samples" in str(plain)
 
 
@@ -257,8 +276,7 @@ def test_a_loss_of_the_callers_gets_targets_as_they_are_and_nothing_is_miscounte
 
     report = walkback.diagnose(model, same, loss=shifting, tokens="flatten")
     assert report.bp_grad_norms == pytest.approx(own_gradient_norms(model, same, H), rel=1e-4)
-    assert report.headline_acc is None
-    assert report.perplexity is None
+    assert (report.headline_acc, report.perplexity) == (None, None)
     assert "accuracy and perplexity are not counted" in report.warnings[0]
     with pytest.raises(BatchError, match=r"not counted.*return walkback\.Score"):
         walkback.frozen_baseline(lambda m: None, gpt2, same, loss=shifting)
@@ -308,6 +326,31 @@ def test_a_tuple_with_its_loss_first():
         assert NEXT in report.provenance["loss"]
 
 
+def test_a_tuple_with_its_loss_first_in_every_call():
+    how = {"return_dict": False, "use_cache": False}
+    model = t5()
+    named = walkback.diagnose(model, translated, blocks="decoder.block.*")
+    by_place = walkback.diagnose(model, translated, blocks="decoder.block.*", forward_kwargs=how, logits=0)
+    assert by_place.bp_grad_norms == pytest.approx(named.bp_grad_norms, rel=1e-6)
+    assert by_place.provenance["loss"].endswith("labels= goes into every call")
+
+
 def test_a_wrapper_of_a_plain_network_has_no_labels():
     assert walkback.diagnose(Wrapped(ResMLP()), labelled(8)).provenance["loss"] == "cross-entropy"
-    assert VOCABULARY > CLASSES
+
+
+def test_on_the_command_line(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import torch\nfrom labelled_models import gpt2, tokens\n\n"
+        "def pair():\n    torch.manual_seed(0)\n    ids = tokens(6, 7)\n"
+        "    return gpt2(), [{'input_ids': ids, 'labels': ids}]\n"
+    )
+    from typer.testing import CliRunner
+
+    from walkback.cli.main import app
+
+    result = CliRunner().invoke(app, ["diagnose", f"{script}:pair"])
+    words = " ".join(result.output.split())
+    assert "labels shifted by the model" in words
+    assert "of 36 tokens in 6 sequences" in words

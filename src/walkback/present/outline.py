@@ -151,7 +151,8 @@ def perplexity_words(report: Measurements) -> str:
     """Of a language model, on the batches; empty of others."""
     if report.perplexity is None:
         return ""
-    return f"{figure(report.perplexity)} over {_tokens(report.tokens or 0, report.samples)}"
+    over = f" over {_tokens(report.tokens, report.samples)}" if report.tokens is not None else ""
+    return f"{figure(report.perplexity)}{over}"
 
 
 def baseline_words(report: Measurements) -> str:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import BatchError
 from walkback.protocol.batches import TARGET_KEYS, Batch
 from walkback.protocol.losses import IGNORED
-from walkback.protocol.outputs import logits_of, own_loss_of, without_loss
+from walkback.protocol.outputs import logits_beside_loss, own_loss_of
 
 LOOK_SAMPLES = 4
 """How many samples a model is asked about."""
@@ -86,15 +85,7 @@ def answer_of(model: nn.Module, look: Batch, labels: Mapping[str, Tensor]) -> An
     """The model's logits and its own loss for labels by name."""
     inputs, named = replace(look, labels=labels).copied()
     output = look.calling.output(model, inputs, named)
-    own = own_loss_of(output)
-    which = look.calling.logits
-    try:
-        logits = logits_of(output, which)
-    except BatchError:
-        logits = logits_of(without_loss(output), which)
-    if logits.ndim == 0:  # the place of the logits was meant among what the model returns without labels
-        logits = logits_of(without_loss(output), which)
-    return Answer(logits, own)
+    return Answer(logits_beside_loss(output, look.calling.logits), own_loss_of(output))
 
 
 def look_at(batch: Batch) -> Batch:

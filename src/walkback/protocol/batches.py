@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BatchError
-from walkback.protocol.outputs import Logits, logits_of
+from walkback.protocol.outputs import Logits, logits_beside_loss, logits_of
 
 TARGET_KEYS = ("labels", "label", "targets", "target")
 
@@ -35,7 +35,8 @@ class Calling:
 
     def __call__(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Tensor:
         """The model's logits for some inputs, and for labels by name where it needs them."""
-        return logits_of(self.output(model, inputs, labels), self.logits)
+        output = self.output(model, inputs, labels)
+        return logits_beside_loss(output, self.logits) if labels else logits_of(output, self.logits)
 
     def output(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Any:
         """All that the model returns."""

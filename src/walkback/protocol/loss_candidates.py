@@ -111,12 +111,3 @@ def telling_targets(logits: Tensor, targets: Tensor) -> list[Tensor]:
         before = torch.cat([torch.zeros_like(at[:, :1]), at[:, :-1]], dim=1)
         other = (at - before).masked_fill(at.isinf() | before.isinf(), -torch.inf).argmax(dim=-1)
     return [torch.where(targets == IGNORED, targets, other.to(targets.dtype))]
-
-
-def only_first_scored(targets: Tensor) -> Tensor | None:
-    """The same sequences with nothing to score but their first token (class 0 where it was not); None of others."""
-    if targets.ndim != 2 or targets.is_floating_point():
-        return None
-    first = torch.full_like(targets, IGNORED)
-    first[:, 0] = targets[:, 0].clamp(min=0)
-    return first

@@ -46,11 +46,17 @@ def own_loss_of(output: Any) -> Tensor | None:
     return numbers[0].detach() if len(numbers) == 1 and named is None else None
 
 
-def without_loss(output: Any) -> Any:
-    """A tuple or list without its floating numbers, as a model without labels returns it; anything else as it is."""
-    if not isinstance(output, tuple | list):
-        return output
-    return tuple(part for part in output if not _is_number(part) and part is not None)
+def logits_beside_loss(output: Any, which: Logits = None) -> Tensor:
+    """The logits of a model that was called with labels: where they are counted, its loss may have moved them on."""
+    try:
+        logits = logits_of(output, which)
+    except BatchError:
+        if not isinstance(output, tuple | list):
+            raise
+    else:
+        if logits.ndim > 0 or not isinstance(output, tuple | list):
+            return logits
+    return logits_of(tuple(part for part in output if not _is_number(part) and part is not None), which)
 
 
 def _is_number(part: Any) -> bool:

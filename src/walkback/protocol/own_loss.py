@@ -27,8 +27,8 @@ from walkback.protocol.asking import (
     tolerance,
     tried,
 )
-from walkback.protocol.batches import Batch
-from walkback.protocol.loss_candidates import CANDIDATES, Candidate, next_tokens, only_first_scored, telling_targets
+from walkback.protocol.batches import Batch, mapped
+from walkback.protocol.loss_candidates import CANDIDATES, Candidate, next_tokens, telling_targets
 from walkback.protocol.losses import IGNORED, Loss
 
 ASK = "Pass loss=, a function of (logits, targets) that gives one loss per sample; it gets the targets as they are."
@@ -177,14 +177,25 @@ class _Fits:
 
         Networks whose logits are the same for every token, such as those with a head of zeros, show it only here.
         """
-        # Where −100 is no target for the model, a GPU would not survive the question.
-        if look.targets.device.type != "cpu" and not bool((look.targets == IGNORED).any()):
-            return
-        targets = only_first_scored(look.targets)
-        other = tried(answer_of, model, look, {keyword: targets}) if targets is not None else None
-        if isinstance(other, Answer) and other.loss is not None and targets is not None:
-            nothing = not bool(torch.isfinite(other.loss)) or float(other.loss) == 0
-            self.misfits = {c: misfit for c, misfit in self.misfits.items() if c.shifted == nothing}
+        for asked in _first_tokens(look):
+            other = tried(answer_of, model, asked, {keyword: asked.targets})
+            if isinstance(other, Answer) and other.loss is not None:
+                nothing = not bool(torch.isfinite(other.loss)) or float(other.loss) == 0
+                self.misfits = {c: misfit for c, misfit in self.misfits.items() if c.shifted == nothing}
+                return
+
+
+def _first_tokens(look: Batch) -> Iterator[Batch]:
+    """Batches of which the first token alone can be scored: sequences of one, or longer ones with the rest left out."""
+    if look.targets.ndim != 2 or look.targets.is_floating_point():
+        return
+    length, first = look.targets.shape[1], look.targets[:, :1].clamp(min=0)
+    inputs = mapped(look.inputs, lambda x: x[:, :1] if x.ndim > 1 and x.shape[1] == length else x)
+    yield replace(look, inputs=inputs, targets=first)
+    # Where −100 is no target for the model, a GPU would not survive the question.
+    if look.targets.device.type == "cpu" or bool((look.targets == IGNORED).any()):
+        rest = torch.full_like(look.targets[:, 1:], IGNORED)
+        yield replace(look, targets=torch.cat([first, rest], dim=1))
 
 
 def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, taken: LossTaken) -> LossTaken:

@@ -16,7 +16,7 @@ DIGITS = 6
 
 MEASURED = (
     "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
-    "error_size", "reference_fidelity", "frozen_baseline_acc",
+    "error_size", "reference_fidelity", "frozen_baseline_acc", "perplexity",
 )  # fmt: skip
 """Fields that a line and `Measurements` have in common."""
 
@@ -27,6 +27,8 @@ class TraceLine(At):
     model_config = ConfigDict(extra="ignore")
 
     accuracy: Number | None = None
+    perplexity: Number | None = None
+    """Of language models, on the held batches."""
     seconds: Number | None = None
     """For the training since the line before, and for measuring this one."""
     loss: Number | None = None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from walkback.errors import BatchError, InputError
 from walkback.protocol import numerics
 from walkback.protocol.function_taps import FunctionTaps, needs_functions
-from walkback.protocol.outputs import Logits, logits_of
+from walkback.protocol.outputs import Logits, logits_beside_loss
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain, Tap
@@ -233,7 +233,7 @@ class TrainingPass:
             return
         current = self._passes[-1]
         try:
-            logits = logits_of(output, self.logits)
+            logits = logits_beside_loss(output, self.logits)
         except BatchError:  # a model that returns its loss alone has no error to look at
             return
 
