@@ -57,11 +57,32 @@ class _Choice:
         by_call = self._by_call()
         if by_call:
             return self._called_again(by_call)
+        bare = self._bare_weights()
+        if bare:
+            return BlocksError(
+                f"no chain of blocks was found in {self.kind}: it computes with bare parameters such as {bare[0]}, and a "
+                "site is what a module reads or writes. Give each layer a module of its own (nn.Linear, or one of "
+                "yours, with the same weights), and diagnose that network."
+            )
         singles = self.offers.singles(self.division.candidates())
         return BlocksError(
             f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
             f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
         )
+
+    def _bare_weights(self) -> list[str]:
+        """Matrices that belong to no module which is called, where no module with any is called at all."""
+        if any(call.has_matrix for call in self.division.candidates()):
+            return []
+        lists = {module for module in self.division.model.modules() if isinstance(module, nn.ParameterList)}
+        own = type(self.division.model).__module__.startswith("torch.nn.")
+        return [
+            f"{name}.{weight}".lstrip(".")
+            for name, module in self.division.model.named_modules()
+            if module in lists or (not name and not own)
+            for weight, parameter in module.named_parameters(recurse=False)
+            if parameter.ndim > 1
+        ]
 
     def _by_call(self) -> list[Run]:
         return runs_by_call(self.watched, self.division.candidates())
