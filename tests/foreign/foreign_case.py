@@ -146,14 +146,16 @@ def doubled(model):
     return twin
 
 
-def truth_of(sites, batches, *, loss=cross_entropy, credit=None, token=None, axis=0, gradients=True, declared=False):
+def truth_of(
+    sites, batches, *, loss=cross_entropy, credit=None, token=None, gradients=True, declared=False, dtype=torch.float64
+):
     """Medians of ‖h_l‖ and ‖∂ℓ/∂h_l‖/128, accuracy, and mean cosines, by `sites(x)` → (h_0 … h_L, logits).
 
     `credit(hiddens, logits, target)` is written apart from the one that the case gives; `token` takes one token alone;
-    `axis` is the batch's at the sites; `declared` leaves the gradient to Γ.
+    `declared` leaves the gradient to Γ.
     """
     norms, grads, cosines, right = [], [], [], []
-    for inputs, targets in pairs(batches):
+    for inputs, targets in pairs(batches, dtype):
         for i in range(len(targets)):
             x, target = one(inputs, i), targets[i : i + 1]
             hiddens, logits = sites(x)
@@ -177,20 +179,20 @@ def truth_of(sites, batches, *, loss=cross_entropy, credit=None, token=None, axi
     )
 
 
-def pairs(batches):
+def pairs(batches, dtype=torch.float64):
     """(inputs, targets) in fp64, of batches as pairs or mappings."""
     for batch in batches:
         inputs, targets = batch if isinstance(batch, tuple) else (dict(batch), batch["labels"])
         if isinstance(inputs, dict):
             inputs.pop("labels")
-        yield as_double(inputs), as_double(targets)
+        yield cast(inputs, dtype), cast(targets, dtype)
 
 
-def as_double(value):
-    """Floating values in fp64, the rest as it is."""
+def cast(value, dtype):
+    """Floating values in another precision, the rest as it is."""
     if isinstance(value, dict):
-        return {name: as_double(part) for name, part in value.items()}
-    return value.double() if value.is_floating_point() else value
+        return {name: cast(part, dtype) for name, part in value.items()}
+    return value.to(dtype) if value.is_floating_point() else value
 
 
 def one(inputs, i):

@@ -1,5 +1,6 @@
 """Every case, in the order of the table."""
 
 import models_feedback
+import models_streams
 
-CASES = [*models_feedback.CASES]
+CASES = [*models_feedback.CASES, *models_streams.CASES]
