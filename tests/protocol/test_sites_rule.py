@@ -303,6 +303,37 @@ def test_the_steps_of_a_cell():
     assert report.residual_norms == pytest.approx([0.0, *states], rel=1e-9)
 
 
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_the_layers_at_a_step_are_read_behind_the_state_that_each_keeps(step):
+    """A layer's own state from the step before joins what it wrote: the last layer's site is behind that, like all."""
+    torch.manual_seed(0)
+    model, batches = written.SpikingMLP().double(), labelled(9, shape=VECTORS, dtype=torch.float64)
+    report = walkback.diagnose(model, batches, blocks=f"fc1#{step},fc2#{step}")
+    x, mem1, mem2 = batches[0][0], 0, 0
+    for _ in range(step):
+        mem1 = 0.9 * mem1 + model.fc1(x)
+        mem2 = 0.9 * mem2 + model.fc2(torch.sigmoid(mem1))
+    # Before the last step the membranes lead on to the next one, so that not everything passes their outputs.
+    last = step == 3
+    sites = [x, torch.sigmoid(mem1) if last else mem1, torch.sigmoid(mem2) if last else mem2]
+    norms = [float(site.detach().norm(dim=1).quantile(0.5)) for site in sites]
+    assert report.residual_norms == pytest.approx(norms, rel=1e-9)
+
+
+def test_the_layers_of_a_recurrence_by_hand_at_its_last_step():
+    torch.manual_seed(0)
+    model, batches = written.HandRNN().double(), labelled(9, shape=SEQUENCES, dtype=torch.float64)
+    report = walkback.diagnose(model, batches, blocks="h1#4,x2#4")
+    x, a, b, states = batches[0][0], torch.zeros(9, D).double(), torch.zeros(9, D).double(), []
+    for t in range(TOKENS):
+        before = a
+        a = torch.tanh(model.x1(x[:, t]) + model.h1(a))
+        b = torch.tanh(model.x2(a) + model.h2(b))
+        states = [before, a, b]
+    norms = [float(state.detach().norm(dim=1).quantile(0.5)) for state in states]
+    assert report.residual_norms == pytest.approx(norms, rel=1e-9)
+
+
 def test_several_recurrent_layers_in_one_module():
     class Fused(nn.Module):
         def __init__(self):

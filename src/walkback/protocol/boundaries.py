@@ -143,6 +143,7 @@ class Boundaries:
         reach, path, parts = self.watched.reach, self._path(start, end), self._sides(start, end)
         skips = [value for value in parts if before.number in reach.ancestors(value)]
         others = [value for value in parts if value not in skips and value.weighted]
+        foreign = [value for value in others if value.fed and not self._carried(block, value, path)]
         return Stretch(
             start=start,
             end=end,
@@ -150,9 +151,36 @@ class Boundaries:
             kinds=frozenset(self._kind(block, value) for value in path),
             weights=tuple(value for value in others if not value.fed),
             skip=bool(skips) and len(start.shape) == len(end.shape),
-            foreign=any(value.fed for value in others),
+            foreign=bool(foreign) or self._called_again([*path, *parts]),
             in_norm=any(c.has_weights and not c.has_matrix for value in path for c in self._around(block, value)),
         )
+
+    def _called_again(self, values: Sequence[Value]) -> bool:
+        """Whether some of these are made where blocks are called once more, as at the next step in time."""
+        modules, end = {call.module for call in self.run}, self.run[-1].left
+        later = [call for call in self.watched.calls if call.module in modules and call.entered > end]
+        return any(call.entered < value.time < call.left for call in later for value in values)
+
+    def _carried(self, block: Call, side: Value, path: Sequence[Value]) -> bool:
+        """Whether a value is the block's own state from the step before, in a network that is unrolled in time.
+
+        Then it joins what the block wrote in the way in which, a step before, it was made from what the block wrote.
+        """
+        reach = self.watched.reach
+        earlier = (call for call in self.watched.calls if call.module is block.module and call.nth == block.nth - 1)
+        for before in earlier:
+            state = reach.ancestors(side) & self.watched.made_from(before)
+            for join in (value for value in path if side.number in value.inputs):
+                way = self._way(block.written.value, join)
+                alike = (reach.values[number] for number in state if reach.values[number].made_by == join.made_by)
+                if any(self._way(before.written.value, value) == way for value in alike):
+                    return True
+        return False
+
+    def _way(self, start: Value, end: Value) -> list[str]:
+        """The functions by which one value is made from another."""
+        above = self.watched.reach.ancestors(end)
+        return [value.made_by for value in self._path(start, end) if value.number in above]
 
     def _path(self, start: Value, end: Value) -> list[Value]:
         """What is computed on the way from one value to another, which is the last of it."""
