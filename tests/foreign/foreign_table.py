@@ -1,6 +1,7 @@
 """Every case, in the order of the table."""
 
 import models_feedback
+import models_special
 import models_streams
 
-CASES = [*models_feedback.CASES, *models_streams.CASES]
+CASES = [*models_feedback.CASES, *models_streams.CASES, *models_special.CASES]
