@@ -75,7 +75,7 @@ class Monitor:
         head: what comes after the last site.
         logits: which part of what the model returns.
         forward_kwargs: further arguments for every call.
-        loss: per sample.
+        loss: per sample; where not given, the model's own where it returns one.
         tokens: how a site of tokens becomes one vector.
         thresholds: where each diagnostic fires.
         frozen_baseline_acc: for (d), which a monitor judges by accuracy.
