@@ -163,10 +163,11 @@ def test_state_credit_with_the_error_in_sight_is_the_slope_of_the_predicted_loss
 
 
 @pytest.mark.parametrize("architecture", SHAPES)
-@pytest.mark.parametrize("layers", [1, 3])
-def test_the_credit_of_credit_bridge_is_the_slope_of_its_value(layers, architecture):
+@pytest.mark.parametrize(("layers", "share"), [(1, 1.0), (3, 1.0), (3, 0.4)])
+def test_the_credit_of_credit_bridge_is_the_slope_of_its_value(layers, share, architecture):
     model, (inputs, targets) = small(architecture).eval(), batch()
-    method = build_method("credit_bridge", model, predictor_width=16, predictor_layers=layers)
+    options = {"predictor_width": 16, "predictor_layers": layers, "consistency_share": share}
+    method = build_method("credit_bridge", model, **options)
     trace = trace_of(model, inputs, targets)
 
     def value(hiddens, site):
