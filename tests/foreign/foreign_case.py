@@ -169,7 +169,9 @@ def truth_of(
             found = [flat(g, token) for g in found]
             grads.append([float(g.norm()) / GROUP for g in found])
             if credit is not None:
-                given = [flat(a.detach(), token) for a in credit([h.detach() for h in hiddens], logits.detach(), target)]
+                given = [
+                    flat(a.detach(), token) for a in credit([h.detach() for h in hiddens], logits.detach(), target)
+                ]
                 cosines.append([float(a @ g / (a.norm() * g.norm())) for a, g in zip(given, found, strict=True)])
     return Truth(
         norms=medians(norms),

@@ -1,5 +1,7 @@
 """Feedback alignment and its kin, as repositories write them: Functions, hooks, updates by hand."""
 
+import itertools
+
 import numpy_mlp as by_hand
 import torch
 import torch.nn.functional as F
@@ -362,7 +364,7 @@ class ManualFA(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS))
         self.feedback = [torch.randn(CLASSES, width) for width in WIDTHS[1:-1]]
         self.requires_grad_(False)
 
@@ -416,7 +418,7 @@ class RawParameters(nn.Module):
 
     def __init__(self):
         super().__init__()
-        layers = [nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True)]
+        layers = [nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS)]
         self.weights = nn.ParameterList(layer.weight for layer in layers)
         self.biases = nn.ParameterList(layer.bias for layer in layers)
 
@@ -431,7 +433,7 @@ class InModules(nn.Module):
 
     def __init__(self, raw):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS))
         for layer, weight, bias in zip(self.layers, raw.weights, raw.biases, strict=True):
             layer.weight, layer.bias = weight, bias
 
@@ -451,15 +453,21 @@ def raw_parameters():
 CASES = [
     Case("FA, Function with ctx", "Custom backward passes are seen through.", fa("ctx")),
     Case("FA, Function with setup_context", "The newer style of Function is seen through.", fa("setup")),
-    Case("FA, apply bound at import", "A bound apply is seen through, where a class attribute is not asked.", fa("bound")),
+    Case(
+        "FA, apply bound at import", "A bound apply is seen through, where a class attribute is not asked.", fa("bound")
+    ),
     Case("Sign-symmetry, Function", "A backward pass near the true one is not taken for it.", fa("sign")),
     Case("FA, layers as in biotorch", "Function and module with backward weights of its own.", biotorch),
-    Case("FA, Function under checkpointing", "torch's own Function stays, the network's is seen through.", checkpointed),
+    Case(
+        "FA, Function under checkpointing", "torch's own Function stays, the network's is seen through.", checkpointed
+    ),
     Case("DFA, Functions that share the error", "Functions with state from another batch.", dfa(DFA)),
     Case("DRTP, Function with kept targets", "Targets of another batch size in the backward pass.", drtp),
     Case("FA, module backward hooks", "Backward hooks are left out of the reference, not of the credit.", hooked_fa),
     Case("DFA, module backward hooks", "Hooks that keep the error of another batch.", dfa(HookedDFA)),
-    Case("DFA, tensor hooks in the forward pass", "register_hook inside forward is seen through.", dfa(TensorHookedDFA)),
+    Case(
+        "DFA, tensor hooks in the forward pass", "register_hook inside forward is seen through.", dfa(TensorHookedDFA)
+    ),
     Case("DFA, updates by hand", "Parameters without requires_grad; activations kept and changed in place.", manual),
     Case(
         "DFA, forward pass under no_grad",

@@ -1,6 +1,7 @@
-"""Networks with no gradient, no single chain, or no single output: arguments of the author's, or a refusal that helps."""
+"""Networks with no gradient, no single chain, or no single output: arguments of the author's, or a helpful refusal."""
 
 import copy
+import itertools
 import warnings
 
 import models_as_written as written
@@ -83,7 +84,7 @@ class BinaryActivations(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS))
 
     def forward(self, x):
         for layer in self.layers[:-1]:
@@ -300,7 +301,7 @@ class ValueNode(nn.Module):
 class PredictiveCoding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS))
         self.nodes = nn.ModuleList(ValueNode() for _ in self.layers[:-1])
 
     def forward(self, x):
@@ -359,7 +360,9 @@ CASES = [
         detached,
         refused=r"block 2 \(layers\.1\) cuts or replaces it.*Pass reference= a plain copy",
     ),
-    Case("Binary weights, straight through", "An estimator on weights leaves activations their gradient.", binary_weights),
+    Case(
+        "Binary weights, straight through", "An estimator on weights leaves activations their gradient.", binary_weights
+    ),
     Case(
         "Binary activations, straight through",
         "A step has no gradient to measure against; what is declared is kept for Γ, unchecked.",
@@ -381,9 +384,19 @@ CASES = [
         siamese,
         refused=r"choose a call.*blocks='encoder\.1#2,encoder\.2#2,encoder\.3#2'",
     ),
-    Case("U-Net", "Skips across: no one tensor is the stream.", u_net, refused=r"pass blocks='down1,down2,middle,up2,up1'"),
+    Case(
+        "U-Net",
+        "Skips across: no one tensor is the stream.",
+        u_net,
+        refused=r"pass blocks='down1,down2,middle,up2,up1'",
+    ),
     Case("(features, logits)", "An ambiguous output is refused.", two_outputs, refused=r"logits=1"),
-    Case("A further argument", "What forward needs is named.", further_argument, refused=r"'temperature'.*forward_kwargs="),
+    Case(
+        "A further argument",
+        "What forward needs is named.",
+        further_argument,
+        refused=r"'temperature'.*forward_kwargs=",
+    ),
     Case(
         "int8, dynamic quantisation",
         "Integers have no gradient: the network that they were made from has.",

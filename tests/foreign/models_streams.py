@@ -215,7 +215,11 @@ CASES = [
         "mean((2, 3)) comes after the last site.",
         measured(lambda: written.ParentSkipConv("mean"), IMAGES, "convs.*"),
     ),
-    Case("Parent's norm and skip", "Sites are what is added up.", measured(written.ParentPreNorm, SEQUENCES, "branches.*")),
+    Case(
+        "Parent's norm and skip",
+        "Sites are what is added up.",
+        measured(written.ParentPreNorm, SEQUENCES, "branches.*"),
+    ),
     Case("DenseNet", "The stream grows by concatenation.", measured(written.DenseNet, IMAGES, "layers.*")),
     Case("MLP-Mixer", "Tokens are mixed inside the block.", measured(Mixer, SEQUENCES, "blocks.*")),
     Case("Mixture of experts", "Routing by the data.", measured(written.Mixture, SEQUENCES, "layers.*")),
@@ -229,14 +233,14 @@ CASES = [
     Case(
         "Autoencoder",
         "A loss of the caller's, and no accuracy.",
-        measured(written.Autoencoder, VECTORS, "encoder.0,encoder.2,decoder.0", batches=reconstructed, loss=reconstruction),
+        measured(
+            written.Autoencoder, VECTORS, "encoder.0,encoder.2,decoder.0", batches=reconstructed, loss=reconstruction
+        ),
     ),
     Case(
         "Autoencoder with tied weights",
         "One parameter in two modules.",
-        measured(
-            TiedAutoencoder, VECTORS, "encoder.0,encoder.1,decoder.0", batches=reconstructed, loss=reconstruction
-        ),
+        measured(TiedAutoencoder, VECTORS, "encoder.0,encoder.1,decoder.0", batches=reconstructed, loss=reconstruction),
     ),
     Case("One block, three times", "Depth is the calls of one module.", measured(written.Tied, VECTORS, "blocks.0")),
     Case(
@@ -250,7 +254,11 @@ CASES = [
         measured(WeightNorm, SEQUENCES, "layers.*", plain=without_parametrizations),
     ),
     Case("Early exit", "Control flow that depends on the data.", measured(ConfidentExit, VECTORS, "blocks.*")),
-    Case("Compiled", "torch.compile is looked through.", measured(compiled, SEQUENCES, "layers.*", plain=lambda m: m._orig_mod)),
+    Case(
+        "Compiled",
+        "torch.compile is looked through.",
+        measured(compiled, SEQUENCES, "layers.*", plain=lambda m: m._orig_mod),
+    ),
     Case("bf16", "Reduction in fp64; the check runs in fp64.", half(torch.bfloat16)),
     Case("fp16", "As bf16, with less range.", half(torch.float16)),
 ]

@@ -60,8 +60,8 @@ class _Choice:
         bare = self._bare_weights()
         if bare:
             return BlocksError(
-                f"no chain of blocks was found in {self.kind}: it computes with bare parameters such as {bare[0]}, and a "
-                "site is what a module reads or writes. Give each layer a module of its own (nn.Linear, or one of "
+                f"no chain of blocks was found in {self.kind}: it computes with bare parameters such as {bare[0]}, and "
+                "a site is what a module reads or writes. Give each layer a module of its own (nn.Linear, or one of "
                 "yours, with the same weights), and diagnose that network."
             )
         singles = self.offers.singles(self.division.candidates())
