@@ -231,5 +231,5 @@ def test_lazy_modules_are_told_to_run_first():
             super().__init__()
             self.blocks[0].linear = nn.LazyLinear(16)
 
-    with pytest.raises(InputError, match=r"blocks.0.linear.weight has no shape yet"):
+    with pytest.raises(InputError, match=r"blocks.0.linear.weight of the model has no shape yet"):
         walkback.frozen_baseline(lambda model: None, Lazy, blocks="blocks.*")

@@ -303,7 +303,7 @@ def test_seeds_in_several_units_are_not_averaged():
     ]
     with pytest.raises(InputError, match=r"\(d\) in several units \(perplexity, pp\)"):
         walkback.combine(reports)
-    summary = walkback.combine(reports[:1] * 2)
+    summary = walkback.combine([reports[0], judged(perplexity(21.0), perplexity(30.0))])
     assert summary.diagnostic("d").unit == "perplexity"
 
 
