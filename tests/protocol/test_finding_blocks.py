@@ -1,13 +1,30 @@
 """The blocks: found, named, chosen between, refused."""
 
+import warnings
+
 import pytest
 import torch
 from agreement import agrees
-from small_models import CLASSES, INPUT, WIDTH, Branch, Residual, ResMLP, Towers, labelled, plain_sequential, sites_of
+from small_models import (
+    CLASSES,
+    INPUT,
+    WIDTH,
+    Branch,
+    Residual,
+    ResMLP,
+    Shared,
+    Towers,
+    labelled,
+    plain_sequential,
+    sites_of,
+)
 from torch import nn
 
 import walkback
-from walkback.errors import BlocksError
+from walkback.errors import BlocksError, InputError
+from walkback.protocol.batches import read_batches
+from walkback.protocol.independence import chain_of_independent
+from walkback.protocol.untouched import untouched
 
 BLOCKS = sites_of("blocks.0", "blocks.1", "blocks.2")
 
@@ -23,6 +40,12 @@ BLOCKS = sites_of("blocks.0", "blocks.1", "blocks.2")
         lambda model: model.blocks,
         lambda model: list(model.blocks),
         lambda model: nn.Sequential(*model.blocks),
+        lambda model: nn.ModuleDict({"a": model.blocks[0], "b": model.blocks[1], "c": model.blocks[2]}),
+        lambda model: ["blocks.0", model.blocks[1], "blocks.2"],
+        lambda model: [["blocks.0"], ("blocks.1", "blocks.2")],
+        lambda model: "blocks.*, !blocks.*.up",
+        lambda model: ["blocks.*", "!head.*"],
+        lambda model: "blocks.*#1",
     ],
 )
 def test_ways_to_name_them(blocks):
@@ -44,6 +67,30 @@ def test_what_the_report_names_can_be_passed_back():
         named = found.provenance["blocks"].removesuffix(" (found by structure)")
         given = walkback.diagnose(model, labelled(20), blocks=named)
         assert given.measurements == found.measurements
+
+
+def test_exclusions_alone_leave_the_rest_to_be_found():
+    model = ResMLP(depth=4)
+    report = agrees(model, labelled(20), sites_of("blocks.1", "blocks.2", "blocks.3"), blocks="!blocks.0")
+    assert report.provenance["blocks"] == "blocks.1,blocks.2,blocks.3 (found by structure)"
+    assert report.provenance["parts"] == (
+        "stem: stem, blocks.0; blocks: blocks.1,blocks.2,blocks.3 (3); between: nothing; head: norm, head"
+    )
+
+
+def test_some_calls_of_a_block():
+    report = agrees(Shared(), labelled(20), sites_of("blocks.0", "blocks.0"), blocks="blocks.0#1,blocks.0#2")
+    assert report.sites == ("input of blocks.0#1", "blocks.0#1", "blocks.0#2")
+    assert report.provenance["blocks"] == "blocks.0#1,blocks.0#2 (given)"
+    again = walkback.diagnose(Shared(), labelled(20), blocks=report.provenance["blocks"].removesuffix(" (given)"))
+    assert again.sites == report.sites
+
+
+def test_blocks_that_do_not_follow_one_another():
+    with pytest.raises(
+        BlocksError, match=r"what right\.0 reads was not computed from what left\.2 wrote\. Pass one of"
+    ):
+        walkback.diagnose(Towers(), labelled(20), blocks=["left.*", "right.*"])
 
 
 def test_two_chains_of_one_length_are_a_choice_for_the_caller():
@@ -96,6 +143,12 @@ def test_an_unknown_name_in_a_large_model_gets_a_short_suggestion():
         ([3], "holds int 3; expected dotted names"),
         (7, "blocks=7 is int; expected names"),
         ("unused", "never calls unused with a floating tensor"),
+        ("blocks.*#2", r"never calls blocks\.0#2, blocks\.1#2, blocks\.2#2 with a floating tensor"),
+        ("blocks.0#x", "names the call 'x'; expected a number from 1 on after '#'"),
+        ("blocks.0#0", "names the call '0'; expected a number from 1 on"),
+        ("blocks.0,!blocks.*", "leaves out everything that it names"),
+        ("!block.*", r"'block\.\*' matches no module"),
+        ("blocks.0,blocks.0.up", r"names blocks\.0 and blocks\.0\.up inside it.*'!blocks\.0\.up' leaves the inner"),
     ],
 )
 def test_blocks_that_are_none(blocks, message):
@@ -234,3 +287,86 @@ def test_block_outputs_as_dataclasses():
     model, plain = Net(block=Wrapped), ResMLP()
     plain.load_state_dict(model.state_dict())
     agrees(model, labelled(20), BLOCKS, reference=plain)
+
+
+def test_the_report_names_what_it_took_in_one_line():
+    report = walkback.diagnose(ResMLP(), labelled(20))
+    line = "stem: stem; blocks: blocks.* (3); between: nothing; head: norm, head"
+    assert report.provenance["parts"] == line
+    assert line in str(report).splitlines()
+    assert line.replace("*", r"\*") in report.to_markdown()
+    plain = walkback.diagnose(plain_sequential(), labelled(20))
+    assert plain.provenance["parts"] == "stem: none; blocks: 0,2,4,6 (4); between: ReLU; head: 8"
+
+
+def quantised():
+    layers = nn.Sequential(nn.Linear(INPUT, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.ao.quantization.quantize_dynamic(layers, {nn.Linear}), layers
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_integer_weights_are_named():
+    model, plain = quantised()
+    with pytest.raises(InputError, match=r"0 is a quantised Linear: its weights are integers.*Pass gradients=False"):
+        walkback.diagnose(model, labelled(20))
+    with untouched(model):
+        (batch,) = read_batches(labelled(4), model)
+        chain = chain_of_independent(model, batch, gradients=False)
+    assert chain.blocks == ("0", "2")
+    assert list(map(str, chain.taps)) == list(walkback.diagnose(plain, labelled(20)).sites)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_integers_passed_on_have_no_sites():
+    class Integers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.leave = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+            self.net = nn.Sequential(nn.Linear(INPUT, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
+
+        def forward(self, x):
+            return self.leave(self.net(self.enter(x)))
+
+    model = Integers().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.qconfig = torch.ao.quantization.default_qconfig
+        torch.ao.quantization.prepare(model, inplace=True)
+        model(labelled(20)[0][0])
+        torch.ao.quantization.convert(model, inplace=True)
+    with untouched(model):
+        (batch,) = read_batches(labelled(4), model)
+        with pytest.raises(BlocksError, match=r"is quantised: net\.0 and its like pass integers on"):
+            chain_of_independent(model, batch, gradients=False)
+
+
+def test_a_network_without_modules():
+    class Parameters(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = nn.ParameterList([torch.randn(WIDTH, INPUT), torch.randn(CLASSES, WIDTH)])
+
+        def forward(self, x):
+            return (x @ self.weights[0].T).relu() @ self.weights[1].T
+
+    with pytest.raises(BlocksError, match="no chain of blocks was found in Parameters"):
+        walkback.diagnose(Parameters(), labelled(20))
+
+
+def test_packed_sequences_have_no_row_per_sample():
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.LSTM(INPUT, INPUT, batch_first=True) for _ in range(2))
+            self.head = nn.Linear(INPUT, CLASSES)
+
+        def forward(self, x):
+            h = nn.utils.rnn.pack_padded_sequence(x, torch.full((len(x),), x.shape[1]), batch_first=True)
+            for layer in self.layers:
+                h, (last, _) = layer(h)
+            return self.head(last[-1])
+
+    with pytest.raises(walkback.errors.BatchError, match="where sequences are packed, have them padded"):
+        walkback.diagnose(Packed(), labelled(20, shape=(5, INPUT)))

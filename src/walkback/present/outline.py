@@ -51,6 +51,11 @@ def _samples_in_words(report: DiagnosticReport) -> str:
     return f"{count(report.samples or 0, 'sequence')}, {count(report.tokens, 'token')}"
 
 
+def parts(report: DiagnosticReport) -> str:
+    """What was taken for stem, blocks and head, and what lies between; empty for records that do not say."""
+    return shortened(report.provenance.get("parts", ""), 200)
+
+
 def _sites_in_words(report: DiagnosticReport, sites: int) -> str:
     """How many sites, and where some were left out, which of the network's they are."""
     if report.site_numbers is None or report.last_site is None:

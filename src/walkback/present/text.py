@@ -101,8 +101,7 @@ def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableT
 def _head(report: DiagnosticReport) -> RenderableType:
     lines = [Text.assemble(("walkback report", "bold"), ": ", outline.title(report))]
     lines += [Text(shortened(report.notes, NOTE_LENGTH))] if report.notes else []
-    basis = outline.basis(report)
-    lines += [Text(basis, style="dim")] if basis else []
+    lines += [Text(line, style="dim") for line in (outline.basis(report), outline.parts(report)) if line]
     return Group(*lines, Text())
 
 

@@ -55,8 +55,9 @@ class Selection:
         items = _items(blocks, argument)
         for item in items:
             if isinstance(item, str) and item.startswith("!"):
-                found, _ = _named(item[1:].strip(), model, names, argument)
-                left_out |= {inner for module in found for inner in module.modules()}
+                left_out |= {
+                    inner for m in _left_out(item[1:].strip(), model, names, argument) for inner in m.modules()
+                }
             else:
                 for module, calls in _meant(item, model, names, argument).items():
                     before = chosen.get(module, frozenset())
@@ -74,6 +75,13 @@ class Selection:
             return False
         calls = self.chosen[module]
         return calls is None or nth + 1 in calls
+
+
+def _left_out(pattern: str, model: nn.Module, names: Mapping[nn.Module, str], argument: str) -> Sequence[nn.Module]:
+    """What comes after a `!`; `head.*` means the head itself where there is nothing inside it."""
+    whole = pattern.removesuffix(".*")
+    inside = [module for name, module in _all_names(model) if glob_matches(pattern, name)]
+    return inside or _named(whole if whole in names.values() else pattern, model, names, argument)[0]
 
 
 def _shown(items: Sequence[object]) -> str:

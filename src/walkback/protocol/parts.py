@@ -80,7 +80,7 @@ class Division:
     def _check_called(self, run: Run, selection: Selection) -> None:
         """Every named module, and every named call of it, must have happened."""
         called = {(call.module, call.nth + 1) for call in run}
-        modules = {module for module, _ in called}
+        modules = {call.module for call in self.watched.calls}
         names = self.watched.names
         missing = [names[module] for module in selection.chosen if module not in modules]
         missing += [
