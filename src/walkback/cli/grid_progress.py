@@ -14,6 +14,7 @@ from walkback.cli.progress import figures, left
 from walkback.experiments.config import RunConfig
 from walkback.experiments.executors import Began, Elsewhere, Ended, Event, Reached
 from walkback.experiments.trace import EpochRecord
+from walkback.present.console import SafeConsole
 from walkback.present.text_tables import ruled_table
 
 Kind = tuple[str, str]
@@ -89,7 +90,7 @@ def kind(config: RunConfig) -> Kind:
 @contextmanager
 def watching(board: Board) -> Iterator[Lines | Screen]:
     """A watcher on stderr."""
-    console = Console(stderr=True, highlight=False)
+    console = SafeConsole(stderr=True)
     if not console.is_terminal:
         yield Lines(board, console)
         return

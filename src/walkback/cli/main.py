@@ -32,6 +32,7 @@ from walkback.cli import (
     zoo,
 )
 from walkback.cli.entry import ERROR, INTERRUPTED, leave
+from walkback.cli.saying import complain
 from walkback.errors import WalkbackError, WalkbackWarning
 
 app = typer.Typer(
@@ -81,7 +82,7 @@ def _warnings_as_sentences() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, WalkbackWarning):
-            typer.echo(f"walkback: {message}", err=True)
+            complain(message)
         else:
             others(message, category, *where, **more)
 
@@ -99,23 +100,23 @@ def run() -> None:
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     except WalkbackError as error:
-        typer.echo(f"walkback: {error}", err=True)
+        complain(error)
         leave(ERROR)
     except (BrokenPipeError, SystemExit):
         # The reader of our output has gone, which the libraries behind help and tables end with 1, a verdict here.
         leave(ERROR)
     except OSError as error:
         where, advice = (f" {str(error.filename)[:200]!r}", " Give another path.") if error.filename else ("", "")
-        typer.echo(f"walkback: the system refused{where}: {error.strerror or error}.{advice}", err=True)
+        complain(f"the system refused{where}: {error.strerror or error}.{advice}")
         leave(ERROR)
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
             error.show()  # a usage error of the command-line library, in its own words
         elif _out_of_memory(error):
-            typer.echo(f"walkback: {_out_of_memory(error)} Give a smaller network, batch or record.", err=True)
+            complain(f"{_out_of_memory(error)} Give a smaller network, batch or record.")
         else:
             traceback.print_exc()
         leave(ERROR)
     if status == INTERRUPTED:
-        typer.echo("walkback: interrupted", err=True)
+        complain("interrupted")
     leave(status if isinstance(status, int) else 0)

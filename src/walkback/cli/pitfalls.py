@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from walkback.cli.output import output, require_writable
+from walkback.cli.saying import complain
 
 if TYPE_CHECKING:
     from walkback.pitfalls.base import Pitfall
@@ -43,7 +44,7 @@ def show(number: Annotated[str, typer.Argument(metavar="N", help="Which pitfall,
     pitfall = PITFALLS.load(number)
     outcome = _run(pitfall)
     if outcome.reproduction is None:
-        typer.echo(f"walkback: pitfall {number} could not be run: {outcome.error}", err=True)
+        complain(f"pitfall {number} could not be run: {outcome.error}")
         return 2
     _print(shown_page(pitfall, outcome.reproduction, outcome.seconds))
     return 0 if outcome.holds else 1

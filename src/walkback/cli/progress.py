@@ -11,12 +11,13 @@ from rich.progress import Progress as Bar
 
 from walkback.experiments.progress import EpochDone, Progress
 from walkback.experiments.trace import EpochRecord
+from walkback.present.console import SafeConsole
 
 
 @contextmanager
 def watching(name: str) -> Iterator[Progress]:
     """A watcher that shows the run on stderr."""
-    console = Console(stderr=True, highlight=False)
+    console = SafeConsole(stderr=True)
     if not console.is_terminal:
         yield Lines(console)
         return

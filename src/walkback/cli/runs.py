@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from walkback.cli.output import output, require_writable
+from walkback.cli.saying import complain
 from walkback.cli.train import RunsOption
 from walkback.errors import InputError, RecordError, RunError, UnknownName
 
@@ -48,7 +49,7 @@ def runs(
                 row = _row(store, run)
         except (RecordError, RunError, OSError) as error:  # one damaged run hides none of the others
             told = f"run {run.run_id}: {error}. Remove it, and train it again." if isinstance(error, OSError) else error
-            typer.echo(f"walkback: {told}", err=True)
+            complain(told)
             continue
         rows += [row] if _matches(row, wanted) else []
     if json_file is not None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from walkback.cli.saying import say
+
 if TYPE_CHECKING:
     from walkback.experiments.config import RunConfig
     from walkback.experiments.store import RunStore, StoredRun
@@ -130,8 +132,8 @@ def _show(store: RunStore, stored: StoredRun) -> None:
     with reading(f"the result of run {stored.run_id}"):
         result = stored.result()
         if result["ended"]:
-            typer.echo(f"run {stored.run_id} {result['ended']}", err=True)
+            say(f"run {stored.run_id} {result['ended']}", err=True)
         if result["report"] is None:
-            typer.echo(f"accuracy {result['accuracy']:.4f}; no report: {result['unmeasured']}")
+            say(f"accuracy {result['accuracy']:.4f}; no report: {result['unmeasured']}")
             return
     print_report(finished_report(store, stored))

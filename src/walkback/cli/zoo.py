@@ -37,7 +37,7 @@ def zoo(
         _show_one(console, name)
         return 0
     for kind, (section, registry) in KINDS.items():
-        console.print(f"\n[bold]{kind}[/bold]")
+        console.print(f"\n{kind}", style="bold")
         for entry in registry:
             _print_row(console, entry, _module_doc(registry, entry).splitlines()[0])
             if options:
@@ -54,7 +54,7 @@ def _show_one(console: Console, name: str) -> None:
         raise UnknownName(f"the zoo holds nothing called {name!r}. {did_you_mean(name, owners)}")
     section, registry = owners[name]
     doc = registry.load(name).__doc__ or ""
-    console.print(f"[bold]{registry.kind} {name}[/bold]\n")
+    console.print(f"{registry.kind} {name}\n", style="bold")
     console.print(_module_doc(registry, name), markup=False)
     console.print(f"\n{_unindented(doc)}\n", markup=False)
     _print_options(console, section, name)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from walkback.present import numbers
 from walkback.present.numbers import ABSENT, figure
-from walkback.present.plain import middle_out
+from walkback.present.plain import NAME_LENGTH, middle_out, one_line, shortened
 from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.text_tables import GAP, ruled_table
 from walkback.protocol.records import DiagnosticReport, Reading, State
@@ -63,7 +63,8 @@ def short_verdict(report: DiagnosticReport) -> str:
     fired = [r.letter for r in report.readings if r.state is State.FIRE]
     gaps = [r.letter for r in report.readings if r.state in (State.NOT_MEASURED, State.UNDECIDED)]
     word = kind_of(report.verdict).removeprefix("needs ") or "not judged"
-    return word + (f" {' '.join(fired)}" if fired else "") + (f", no {' '.join(gaps)}" if gaps else "")
+    words = word + (f" {' '.join(fired)}" if fired else "") + (f", no {' '.join(gaps)}" if gaps else "")
+    return shortened(words, NAME_LENGTH)
 
 
 def _reading(report: DiagnosticReport, letter: str) -> Reading | None:
@@ -139,6 +140,6 @@ def _kept(rows: Sequence[Sequence[str]], width: int) -> list[int]:
 
 def _legend(reports: Sequence[DiagnosticReport]) -> str:
     names = {r.letter: r.name for report in reports for r in report.readings}
-    letters = ", ".join(f"{letter} {name}" for letter, name in names.items())
+    letters = ", ".join(one_line(f"{letter} {name}") for letter, name in names.items())
     unread = any(not r.complete for r in reports)
     return f"{letters}; margin in pp" + ("; `no d`: (d) not measured, which is no pass" if unread else "")

@@ -65,7 +65,7 @@ def card(reading: Reading) -> Card:
     drawn = gauges.gauge(reading)
     without = drawn is not None and drawn.figure is None
     return Card(
-        letter=reading.letter,
+        letter=one_line(reading.letter),
         name=one_line(reading.name),
         icon=ICONS[reading.state],
         word=outline.state_word(reading),

@@ -97,7 +97,7 @@ def _reading_row(reading: Reading) -> Sequence[str]:
     bounds = interval_bounds(reading)
     interval = f"{bounds[0]} to {bounds[1]}" if bounds else ABSENT
     rule = outline.fires_when(reading).removeprefix("fires when ")
-    name = f"({reading.letter}) {middle_out(reading.name, 40)}"
+    name = f"{outline.lettered(reading)} {middle_out(reading.name, 40)}"
     return name, reading_figure(reading), rule, outline.state_word(reading).lower(), interval
 
 
@@ -108,7 +108,7 @@ def _notes(report: DiagnosticReport) -> Iterator[str]:
     for reading in report.readings:
         interval = reading.interval
         how = f" {level(interval)} interval: {shortened(interval.how, 160) or 'given'}." if interval else ""
-        yield escape(f"({reading.letter}) {outline.sentence(reading)}{how}")
+        yield escape(f"{outline.lettered(reading)} {outline.sentence(reading)}{how}")
     groups = (
         ("Beside the four", outline.evidence(report)),
         (r"Alignment $\Gamma$", alignment_facts(report)),

@@ -54,7 +54,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], aligned: str) 
 def _diagnostics(readings: Sequence[Reading]) -> str:
     rows = [
         (
-            f"({r.letter})",
+            outline.lettered(r),
             r.name,
             reading_figure(r),
             outline.fires_when(r).removeprefix("fires when "),
@@ -77,7 +77,7 @@ def _meanings(readings: Sequence[Reading]) -> Iterator[str]:
     for reading in readings:
         how = shortened(reading.interval.how, 160) if reading.interval else ""
         made = f" Interval: {how}." if how else ""
-        yield f"- **({reading.letter})** {escape(outline.sentence(reading) + made)}"
+        yield f"- **{escape(outline.lettered(reading))}** {escape(outline.sentence(reading) + made)}"
 
 
 def _bullets(heading: str, facts: outline.Facts) -> Iterator[str]:

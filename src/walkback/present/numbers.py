@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from walkback.present.plain import one_line
 from walkback.protocol.records import Interval, Reading
 from walkback.protocol.wording import ABSENT, DIGITS, figure, signed
 
@@ -93,4 +94,4 @@ def with_unit(text: str, unit: str) -> str:
     """A written number and its unit; the multiplication sign stands close, as in 12×; NaN has no unit."""
     if not unit or text[-1].isalpha():
         return text
-    return f"{text}{unit}" if unit == "×" else f"{text} {unit}"
+    return f"{text}{unit}" if unit == "×" else f"{text} {one_line(unit)}"

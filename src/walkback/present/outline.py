@@ -83,6 +83,11 @@ def state_word(reading: Reading) -> str:
     return STATE_WORDS[reading.state] + (", fragile" if reading.fragile else "")
 
 
+def lettered(reading: Reading) -> str:
+    """`(a)`."""
+    return f"({one_line(reading.letter)})"
+
+
 def fires_when(reading: Reading) -> str:
     """The rule: `fires when > 50`."""
     if reading.comparison is None or reading.threshold is None:
@@ -282,7 +287,7 @@ def _extra(report: Measurements) -> Iterator[tuple[str, str]]:
 def not_measured(report: DiagnosticReport) -> Facts:
     """Every gap, with the reason where one is known."""
     gaps = [
-        (f"({r.letter}) {one_line(r.name)}", sentence(r) or STATE_WORDS[r.state].lower())
+        (f"{lettered(r)} {one_line(r.name)}", sentence(r) or STATE_WORDS[r.state].lower())
         for r in report.readings
         if r.state in (State.NOT_MEASURED, State.UNDECIDED)
     ]

@@ -14,15 +14,19 @@ _KEPT = {"\u200c", "\u200d"}
 
 
 def one_line(text: str) -> str:
-    """The text on one line, without control, escape or text-direction characters.
+    """The text on one line, without control, escape or text-direction characters."""
+    return visible(" ".join(text.split()))
+
+
+def visible(text: str) -> str:
+    """The text with its lines and blanks as they are, without control, escape or text-direction characters.
 
     An escape sequence could recolour a terminal, and a direction override could make a name read
     backwards; each such character becomes U+FFFD, so that its place is still seen.
     """
-    words = " ".join(text.split())
-    if words.isprintable():
-        return words
-    return "".join(c if _printable(c) else "\ufffd" for c in words)
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\n" or _printable(c) else "\ufffd" for c in text)
 
 
 def _printable(character: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from walkback.errors import InputError
 from walkback.present.numbers import count, figure, is_margin, percent, signed, with_unit
 from walkback.present.outline import stored_of_several
-from walkback.present.plain import NAME_LENGTH, middle_out
+from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.protocol.records import DiagnosticReport, State
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def headline(summary: SeedSummary) -> str:
     name = middle_out(summary.method_name, NAME_LENGTH) or "unnamed"
     # A mixed verdict names its agreement itself.
     agreement = "" if summary.agreement == "mixed" else f"{summary.agreement}, "
-    text = f"{name}, {count(len(summary.seeds), 'seed')}: {agreement}{summary.verdict}"
+    text = f"{name}, {count(len(summary.seeds), 'seed')}: {agreement}{one_line(summary.verdict)}"
     if summary.headline_mean is None:
         return text
     spread = "" if summary.headline_sd is None else f" ± {with_unit(figure(100 * summary.headline_sd), 'pp')}"
@@ -34,7 +34,7 @@ def sentences(summary: SeedSummary) -> list[str]:
 
 def _sentence(diagnostic: DiagnosticSummary) -> str:
     states = diagnostic.states
-    head = f"({diagnostic.letter}) {middle_out(diagnostic.name, NAME_LENGTH)}"
+    head = f"({one_line(diagnostic.letter)}) {middle_out(diagnostic.name, NAME_LENGTH)}"
     if set(states) == {State.NOT_MEASURED}:
         return f"{head}: not measured"
     fired = states.count(State.FIRE)

@@ -79,7 +79,7 @@ def site_table(report: DiagnosticReport) -> SiteTable | None:
     decides = [""] * length
     for reading in report.readings:
         if reading.site is not None and 0 <= reading.site < length:
-            decides[reading.site] += f"({reading.letter})"
+            decides[reading.site] += f"({one_line(reading.letter)})"
     names = report.sites if report.sites is not None and len(report.sites) == length else None
     return SiteTable(names, columns, tuple(decides), _shown(decides))
 

@@ -91,7 +91,7 @@ def _tex_verdict(report: DiagnosticReport) -> str:
 def legend(networks: Sequence[Network]) -> str:
     """What the columns and letters are, and the thresholds where they are the same for all."""
     names = {r.letter: r.name for n in networks for r in n.report.readings}
-    letters = ", ".join(f"({letter}) {one_line(name)}" for letter, name in names.items())
+    letters = ", ".join(one_line(f"({letter}) {name}") for letter, name in names.items())
     text = f"Letters after a walk-back are the diagnostics that fired: {letters}. Margin in percentage points."
     if any(not n.report.complete for n in networks):
         text += " What follows “no” was not measured, which is no pass."

@@ -213,7 +213,7 @@ def _reading(reading: Reading) -> Sequence[str]:
     bounds = interval_bounds(reading)
     spread = f"{bounds[0]} to {bounds[1]} ({level(reading.interval)})" if bounds and reading.interval else ABSENT
     rule = outline.fires_when(reading).removeprefix("fires when ")
-    name = f"({reading.letter}) {middle_out(reading.name, 40)}"
+    name = f"{outline.lettered(reading)} {middle_out(reading.name, 40)}"
     return name, reading_figure(reading), rule, outline.state_word(reading).lower(), spread
 
 

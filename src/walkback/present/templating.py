@@ -6,11 +6,13 @@ import base64
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from walkback.present import chart, dot_plot, gauge, timeline
+from walkback.present.plain import visible
 
 
 @lru_cache(maxsize=1)
@@ -19,6 +21,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("walkback.present"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -26,6 +29,11 @@ def environment() -> Environment:
     made.globals.update(style=_inline(made, "page.css"), script=_inline(made, "page.js"))
     made.globals.update(gauge_box=gauge, chart_box=chart, time_box=timeline, dot_box=dot_plot)
     return made
+
+
+def _visible(value: Any) -> Any:
+    """Words of others without control and text-direction characters; what was made here stays as it is."""
+    return visible(value) if type(value) is str else value
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 from walkback.present import outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.comparison import comparison_blocks, seed_blocks
-from walkback.present.console import standard_output
+from walkback.present.console import Safe, standard_output
 from walkback.present.numbers import reading_figure
 from walkback.present.plain import NOTE_LENGTH, one_line, shortened
 from walkback.present.site_table import alignment_table, site_table
@@ -45,7 +45,7 @@ def print_report(report: DiagnosticReport, console: Console | None = None) -> No
     """Print the report, in colour where the console shows colour."""
     target = console or standard_output(WIDTH)
     for block in blocks(report, target.width):
-        target.print(block)
+        target.print(Safe(block))
 
 
 def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> str:
@@ -62,7 +62,7 @@ def print_comparison(
     """Print several reports side by side, in colour where the console shows colour."""
     target = console or standard_output(WIDTH)
     for block in comparison_blocks(reports, names, target.width):
-        target.print(block)
+        target.print(Safe(block))
 
 
 def render_seeds(summary: SeedSummary) -> str:
@@ -79,7 +79,7 @@ def to_plain(renderables: Iterable[RenderableType]) -> str:
         highlight=False, legacy_windows=False,
     )  # fmt: skip
     for renderable in renderables:
-        console.print(renderable)
+        console.print(Safe(renderable))
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())
 
 
@@ -107,7 +107,7 @@ def _head(report: DiagnosticReport) -> RenderableType:
 
 def _diagnostic(reading: Reading) -> RenderableType:
     line = Text()
-    line.append(_padded(f"({reading.letter}) {one_line(reading.name)}", 24), style="bold")
+    line.append(_padded(f"{outline.lettered(reading)} {one_line(reading.name)}", 24), style="bold")
     line.append(_padded(outline.state_word(reading), 15), style=STYLES[reading.state])
     line.append(f"{reading_figure(reading):>12}   {outline.fires_when(reading)}")
     line.append(f"   site {reading.site}" if reading.site is not None else "")

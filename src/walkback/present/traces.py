@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.present.numbers import ABSENT, figure, percent
-from walkback.present.plain import NAME_LENGTH, middle_out
+from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.present.sparkline import sparkline
 from walkback.present.text_tables import ruled_table
 from walkback.protocol.records import DiagnosticReport, State
@@ -133,7 +133,8 @@ def course_sentence(course: CourseSummary) -> str:
 def partial_blocks(reports: Sequence[tuple[str, DiagnosticReport]]) -> Iterator[RenderableType]:
     """What records that lack sites do and do not prove."""
     for name, report in reports:
-        sentences = [f"({r.letter}) {_WORDS[r.state]}: {r.sentence}" for r in report.readings if r.letter in "ab"]
+        read = [r for r in report.readings if r.letter in ("a", "b")]
+        sentences = [f"({r.letter}) {_WORDS[r.state]}: {one_line(r.sentence)}" for r in read]
         if any(re.fullmatch(r"[hg]_\d+", key) for key in report.extra):
             yield Text(f"{middle_out(name, NAME_LENGTH)}, from some sites only", style="bold")
             yield from (Padding(Text(sentence), (0, 0, 0, 4)) for sentence in sentences)

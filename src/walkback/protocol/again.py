@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Sequence
 
 from walkback.errors import WalkbackWarning
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Reading, StoredVerdict
+from walkback.protocol.schema import shortened
 from walkback.protocol.verdict import INCOMPLETE, is_complete, verdict_of
 from walkback.protocol.wording import figure
 
@@ -44,7 +46,13 @@ def _stored(record: DiagnosticReport, verdict: str, readings: Sequence[Reading])
     differs = [words for there in record.readings if (words := _difference(there, here[there.letter]))]
     if not differs and record.verdict in ("", verdict):
         return record.stored
-    return StoredVerdict(verdict=record.verdict, version=record.provenance.get("walkback", ""), differs=differs)
+    return StoredVerdict(verdict=record.verdict, version=version_of(record), differs=differs)
+
+
+def version_of(record: DiagnosticReport) -> str:
+    """The walkback that made a record, as the record says; empty where what it says is no version."""
+    said = record.provenance.get("walkback", "")
+    return said if re.fullmatch(r"[\w.+-]{1,40}", said) else ""
 
 
 def _difference(there: Reading, here: Reading) -> str:
@@ -83,5 +91,5 @@ def warn_of_stored(reports: Sequence[DiagnosticReport], source: object) -> None:
     """Warn of records that say something else than their measurements, where no page of theirs will say it."""
     for report in reports:
         if report.stored is not None:
-            name = f"{report.method_name or 'a network'}{'' if report.seed is None else f', seed {report.seed}'}"
+            name = f"{shortened(report.method_name)}{'' if report.seed is None else f', seed {report.seed}'}"
             warnings.warn(f"{source}, {name}: {stored_words(report)}", WalkbackWarning, stacklevel=3)

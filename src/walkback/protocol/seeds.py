@@ -9,7 +9,7 @@ import numpy as np
 
 from walkback.errors import InputError
 from walkback.protocol.records import DiagnosticReport, Interval, State
-from walkback.protocol.schema import SCHEMA_VERSION, Number, Record
+from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
 from walkback.protocol.uncertainty import mean_interval
 from walkback.protocol.verdict import TRUSTWORTHY, kind_of
 
@@ -61,7 +61,8 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
     names = {report.method_name for report in reports}
     if len(names) > 1:
         raise InputError(
-            f"combine got reports of several methods ({', '.join(sorted(names))}); combine each by itself."
+            f"combine got reports of several methods ({', '.join(map(shortened, sorted(names)))}); combine each by "
+            "itself."
         )
     if len({tuple(r.letter for r in report.readings) for report in reports}) > 1:
         raise InputError("combine got reports with different diagnostics; judge them all with one walkback first.")

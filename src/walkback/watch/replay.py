@@ -11,6 +11,7 @@ from typing import Any
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol import schema
+from walkback.protocol.again import version_of
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, StoredVerdict
 from walkback.protocol.schema import Record, parse_json, read_json
@@ -131,12 +132,8 @@ def _at_one_moment(name: str, path: Path, report: DiagnosticReport, recorded: Ma
     stored = recorded.get("stored")
     if not isinstance(stored, StoredVerdict):
         differs = isinstance(said, str) and said.lower().startswith(PASSED) != report.trustworthy
-        stored = StoredVerdict(verdict=said, version=_version(report)) if differs else None
+        stored = StoredVerdict(verdict=said, version=version_of(report)) if differs else None
     return entry.model_copy(update={"report": report.model_copy(update={"stored": stored})})
-
-
-def _version(report: DiagnosticReport) -> str:
-    return report.provenance.get("walkback", "")
 
 
 def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy | None, remark: str = "") -> Replayed:
