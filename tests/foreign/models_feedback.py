@@ -391,28 +391,6 @@ def manual():
     return Subject(model, BATCHES, truth, "layers.0,layers.1,layers.2", {"credit": direct_credit(model)})
 
 
-class UnderNoGrad(ManualFA):
-    """The whole forward pass is under no_grad, as nothing is ever backpropagated."""
-
-    @torch.no_grad()
-    def forward(self, x):
-        return super().forward(x)
-
-
-def under_no_grad():
-    model = UnderNoGrad()
-    plain = MLP()
-    plain.load_state_dict(model.state_dict())
-    truth = by_hand.NumpyMLP(model.layers).truth(BATCHES, by_hand.direct_feedback(model.feedback))
-    arguments = {"credit": direct_credit(plain_with(plain, model.feedback))}
-    return Subject(model, BATCHES, truth, "layers.0,layers.1,layers.2", arguments, {"reference": plain})
-
-
-def plain_with(plain, feedback):
-    plain.feedback = feedback
-    return plain
-
-
 class RawParameters(nn.Module):
     """Weights in a ParameterList, and no module for any layer."""
 
@@ -469,12 +447,6 @@ CASES = [
         "DFA, tensor hooks in the forward pass", "register_hook inside forward is seen through.", dfa(TensorHookedDFA)
     ),
     Case("DFA, updates by hand", "Parameters without requires_grad; activations kept and changed in place.", manual),
-    Case(
-        "DFA, forward pass under no_grad",
-        "A graph that is cut everywhere is refused; a plain twin has the gradient.",
-        under_no_grad,
-        refused=r"reference=",
-    ),
     Case(
         "Updates by hand on bare parameters",
         "Layers that are no modules cannot be sites; the sentence says so.",
