@@ -2,7 +2,7 @@
 
 import pytest
 from foreign_case import run
-from foreign_table import CASES
+from foreign_cases import CASES
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
