@@ -28,6 +28,9 @@ final report. The page is made by `python tools/foreign_table.py`, and tests hol
 """
 
 
+SENTENCES = "## What the refusals say"
+
+
 def table() -> list[Any]:
     """Every case, run and held against its truth."""
     sys.path += [str(ROOT / "tests" / "foreign"), str(ROOT / "tests" / "protocol")]
@@ -63,12 +66,21 @@ def reference(check: Any) -> str:
 def page(outcomes: list[Any]) -> str:
     """The whole page."""
     lines = [line(HEADER), line(["---"] * len(HEADER)), *(line(row(outcome)) for outcome in outcomes)]
-    refused = [outcome for outcome in outcomes if outcome.sentence]
-    count = f"{len(outcomes)} networks: {len(outcomes) - len(refused)} right, {len(refused)} refused, then right.\n\n"
-    said = "\n\n## What the refusals say\n\n" + "\n".join(
-        f"- **{outcome.case.name}**: {escaped(outcome.sentence)}" for outcome in refused
-    )
-    return INTRODUCTION + count + "\n".join(lines) + said + "\n"
+    refused = [outcome for outcome in outcomes if outcome.sentences]
+    said = [f"- **{outcome.case.name}**: {escaped(' Then: '.join(outcome.sentences))}" for outcome in refused]
+    parts = [INTRODUCTION + counted(len(outcomes), len(refused)), "\n".join(lines), SENTENCES, "\n".join(said)]
+    return "\n\n".join(parts) + "\n"
+
+
+def counted(networks: int, refused: int) -> str:
+    """How many there are of each."""
+    return f"{networks} networks: {networks - refused} right, {refused} refused, then right."
+
+
+def rows_on_page() -> list[tuple[str, ...]]:
+    """The cells of the page as it is."""
+    lines = [one for one in PAGE.read_text(encoding="utf-8").splitlines() if one.startswith("| ")]
+    return [tuple(one.removeprefix("| ").removesuffix(" |").split(" | ")) for one in lines[2:]]
 
 
 def line(cells: Any) -> str:

@@ -1,7 +1,6 @@
 """What a case of the table is, and the truth that its report is held against: fp64, one sample at a time."""
 
 import copy
-import math
 import re
 import statistics
 from collections.abc import Callable
@@ -42,8 +41,8 @@ class Subject:
     """What must be found, as the report writes it."""
     arguments: dict = field(default_factory=dict)
     """What its author would pass unasked."""
-    remedy: dict = field(default_factory=dict)
-    """What the refusal asks for: further arguments, or `model`, another form of the network."""
+    remedies: tuple = ()
+    """What each refusal asks for: further arguments, or `model`, another form of the network."""
     tolerance: float = TOLERANCE
     also: Callable[[Any], None] = lambda report: None
     """What else must hold of the report."""
@@ -57,8 +56,8 @@ class Case:
     guards: str
     """The mechanism that this network tries, in one short sentence."""
     build: Callable[[], Subject]
-    refused: str = ""
-    """What the refusal says to do, as a pattern; empty where the network is measured unaided."""
+    refused: tuple = ()
+    """What the refusals say to do, one after the other, as patterns; empty where the network is measured unaided."""
 
 
 @dataclass(frozen=True)
@@ -68,23 +67,26 @@ class Outcome:
     case: Case
     report: Any
     """Of the network as it came, or with the remedy."""
-    sentence: str = ""
-    """The refusal, where it was refused as it came."""
+    sentences: tuple = ()
+    """The refusals, where it was refused as it came."""
 
 
 def run(case):
     """Diagnose the network as it came, and with the remedy where it is refused; held against the truth."""
     torch.manual_seed(0)
     subject = case.build()
-    sentence, report = attempt(subject.model, subject.batches, subject.arguments)
-    assert bool(sentence) == bool(case.refused), sentence or f"{case.name} was expected to be refused"
-    if sentence:
-        assert re.search(case.refused, sentence), sentence
-        remedy = dict(subject.remedy)
-        model = remedy.pop("model", subject.model)
-        _, report = attempt(model, subject.batches, subject.arguments | remedy)
+    assert len(case.refused) == len(subject.remedies)
+    model, arguments, sentences = subject.model, dict(subject.arguments), []
+    for pattern, remedy in zip(case.refused, subject.remedies, strict=True):
+        sentence, _ = attempt(model, subject.batches, arguments)
+        assert re.search(pattern, sentence), sentence or f"{case.name} was expected to be refused"
+        sentences.append(sentence)
+        arguments |= {name: value for name, value in remedy.items() if name != "model"}
+        model = remedy.get("model", model)
+    sentence, report = attempt(model, subject.batches, arguments)
+    assert not sentence, sentence
     holds(report, subject)
-    return Outcome(case, report, sentence)
+    return Outcome(case, report, tuple(sentences))
 
 
 def attempt(model, batches, arguments):
@@ -165,7 +167,7 @@ def truth_of(
                 right.append(float(logits.argmax(-1) == target))
             if not gradients:
                 continue
-            found = torch.autograd.grad(loss(logits, target), hiddens)
+            found = torch.autograd.grad(loss(logits, target), hiddens, materialize_grads=True)
             found = [flat(g, token) for g in found]
             grads.append([float(g.norm()) / GROUP for g in found])
             if credit is not None:
@@ -214,8 +216,3 @@ def flat(tensor, token):
 def medians(rows):
     """Of each column."""
     return [statistics.median(column) for column in zip(*rows, strict=True)]
-
-
-def exp(value):
-    """e^value."""
-    return math.exp(value)

@@ -425,7 +425,7 @@ def raw_parameters():
     model = RawParameters()
     modules = InModules(model)
     truth = by_hand.NumpyMLP(modules.layers, "relu").truth(BATCHES)
-    return Subject(model, BATCHES, truth, "layers.0,layers.1,layers.2", {}, {"model": modules})
+    return Subject(model, BATCHES, truth, "layers.0,layers.1,layers.2", {}, ({"model": modules},))
 
 
 CASES = [
@@ -451,6 +451,6 @@ CASES = [
         "Updates by hand on bare parameters",
         "Layers that are no modules cannot be sites; the sentence says so.",
         raw_parameters,
-        refused=r"bare parameters such as weights\.0.*Give each layer a module of its own",
+        refused=(r"bare parameters such as weights\.0.*Give each layer a module of its own",),
     ),
 ]

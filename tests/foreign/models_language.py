@@ -47,11 +47,11 @@ def called(model, inputs, target, argument):
     return model(**inputs, **({argument: target} if argument else {}))
 
 
-def subject(build, batches, blocks, pattern, *, shifted=False, argument="", token=None, remedy=None):
+def subject(build, batches, blocks, pattern, *, shifted=False, argument="", token=None, remedies=()):
     def make():
         model, data = build(), batches()
         truth = named_truth(model, data, blocks, shifted=shifted, argument=argument, token=token)
-        return Subject(model, data, truth, pattern, {}, remedy or {})
+        return Subject(model, data, truth, pattern, {}, remedies)
 
     return make
 
@@ -110,8 +110,9 @@ class GPTBlock(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.ln_1, self.attn = nn.LayerNorm(width), CausalSelfAttention(width, heads)
-        self.ln_2, self.mlp = nn.LayerNorm(width), nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)
+        self.ln_2, self.mlp = (
+            nn.LayerNorm(width),
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)),
         )
 
     def forward(self, x):
@@ -195,9 +196,7 @@ CASES = [
     Case(
         "GPT as in nanoGPT",
         "(logits, loss); without targets it gives the last logits alone.",
-        subject(
-            GPT, shifted_pairs, [f"transformer.h.{i}" for i in range(3)], "transformer.h.*", argument="targets"
-        ),
+        subject(GPT, shifted_pairs, [f"transformer.h.{i}" for i in range(3)], "transformer.h.*", argument="targets"),
     ),
     Case(
         "Hugging Face GPT-2",
@@ -227,9 +226,9 @@ CASES = [
             translations,
             two("decoder.block"),
             "decoder.block.*",
-            remedy={"blocks": "decoder.block.*"},
+            remedies=({"blocks": "decoder.block.*"},),
         ),
-        refused=r"blocks='decoder\.block\.\*'",
+        refused=(r"blocks='decoder\.block\.\*'",),
     ),
     Case(
         "Hugging Face BERT, masked tokens",
