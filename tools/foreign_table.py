@@ -20,8 +20,8 @@ INTRODUCTION = """# Networks as people write them
 Each network below is written the way that repositories write it, with no regard for walkback. A twin of it, in numpy or
 in fp64 with plain autograd, one sample at a time, says what is true. **right** means that walkback, asked without any
 advice beyond what its author would pass, gives the twin's ‖h_l‖, ‖g_l‖ and accuracy to 1e-3 (and Γ where the method's
-credit is given, perplexity where it is a language model; bf16 to its unit of rounding, 2⁻⁸). **refused, then right** means
-that it gives a sentence instead of figures, and with what the sentence asks for, the twin's figures; the sentences are
+credit is given, perplexity where it is a language model; bf16 to its unit of rounding, 2⁻⁸). **refused, then right**
+means that it gives a sentence instead of figures, and with what the sentence asks for, the twin's figures; the sentences are
 below the table. What was found, and what [the check of the reference](protocol.md#the-reference) came to, is of the
 final report. The page is made by `python tools/foreign_table.py`, and tests hold every row.
 
@@ -60,7 +60,9 @@ def reference(check: Any) -> str:
         return "of the twin that is passed"
     if check.candidate == "seen_through":
         return f"seen through {', '.join(check.seen_through)}"
-    return {"autograd": "autograd's", "declared": "as declared, unchecked", "none": "none, as asked for"}[check.candidate]
+    return {"autograd": "autograd's", "declared": "as declared, unchecked", "none": "none, as asked for"}[
+        check.candidate
+    ]
 
 
 def page(outcomes: list[Any]) -> str:

@@ -1,6 +1,7 @@
-"""Networks with no gradient, no single chain, or no single output: arguments of the author's, or a refusal that helps."""
+"""Networks with no gradient, no single chain, or no single output: arguments of the author's, or a helpful refusal."""
 
 import copy
+import itertools
 import warnings
 from dataclasses import replace
 
@@ -84,7 +85,7 @@ class BinaryActivations(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS))
 
     def forward(self, x):
         for layer in self.layers[:-1]:
@@ -302,7 +303,7 @@ class ValueNode(nn.Module):
 class PredictiveCoding(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(WIDTHS[:-1], WIDTHS[1:], strict=True))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS))
         self.nodes = nn.ModuleList(ValueNode() for _ in self.layers[:-1])
 
     def forward(self, x):
