@@ -45,6 +45,20 @@ def mapping():
     model, data = pair()
     return dict(model=model, eval_batches=data, frozen_baseline_acc=0.0, headline_acc=0.9, method_name="mine")
 
+def further():
+    model, data = pair()
+
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = model
+
+        def forward(self, x, scale):
+            logits = self.net(x) * scale
+            return logits * 0, logits
+
+    return Pair(), data
+
 def misspelt():
     model, data = pair()
     return dict(model=model, eval_batches=data, frozen_baseline=0.0)
@@ -113,7 +127,24 @@ def test_thresholds_and_blocks_are_options(script):
     assert walkback("diagnose", f"{script}:pair", "--h-norm-explosion-ratio", "0.5").returncode == 1
     done = walkback("diagnose", f"{script}:pair", "--blocks", "blocks.0")
     assert done.returncode == 0
-    assert "blocks.1" not in done.stdout
+    assert "stem: stem; blocks: blocks.0 (1); between: nothing; head: blocks.1, head" in done.stdout
+    assert "2 sites" in done.stdout
+
+
+def test_how_the_network_is_divided_and_called(script, tmp_path):
+    done = walkback("diagnose", f"{script}:further")
+    assert done.returncode == 2
+    assert "goes into forward_kwargs=" in done.stderr
+    given = ("--forward-kwargs", '{"scale": 0.5}')
+    assert "logits=0, logits=1" in walkback("diagnose", f"{script}:further", *given).stderr
+    ends = ("--stem", "net.stem", "--head", "net.head", "--logits", "1", "--json", tmp_path / "r.json")
+    assert walkback("diagnose", f"{script}:further", *given, *ends).returncode == 0
+    parts = json.loads((tmp_path / "r.json").read_text())["provenance"]["parts"]
+    assert parts == "stem: net.stem; blocks: net.blocks.* (2); between: nothing; head: net.head"
+    done = walkback("diagnose", f"{script}:pair", "--blocks", "blocks.*,!blocks.1", "--logits", "y")
+    assert "of which logits='y' picks nothing" in done.stderr
+    assert "which is no JSON" in walkback("diagnose", f"{script}:pair", "--forward-kwargs", "{").stderr
+    assert "expected a JSON object" in walkback("diagnose", f"{script}:pair", "--forward-kwargs", "[1]").stderr
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -233,3 +235,100 @@ def test_lazy_modules_are_told_to_run_first():
 
     with pytest.raises(InputError, match=r"blocks.0.linear.weight of the model has no shape yet"):
         walkback.frozen_baseline(lambda model: None, Lazy, blocks="blocks.*")
+
+
+def mlp(*widths):
+    layers = [part for before, after in pairwise(widths[:-1]) for part in (nn.Linear(before, after), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
+
+
+@pytest.mark.parametrize("hidden", [(512, 256), (7, 7, 7), (8, 8, 8), (9, 9, 9), (5,)])
+def test_every_hidden_layer_of_an_mlp_is_left_at_random(data, hidden):
+    models = []
+    record = walkback.frozen_baseline(trainer(data, models), lambda: mlp(8, *hidden, 3), data, seed=3)
+    torch.manual_seed(3)
+    fresh = mlp(8, *hidden, 3)
+    head = str(2 * len(hidden))
+    for name, parameter in models[0].named_parameters():
+        assert torch.equal(parameter, fresh.get_parameter(name)) == (not name.startswith(head)), name
+    assert record.frozen_blocks == tuple(str(2 * number) for number in range(len(hidden)))
+
+
+def test_what_lies_between_the_blocks_is_frozen_with_them(data):
+    class Between(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.head, self.norm = nn.Linear(8, 16), nn.Linear(16, 3), nn.LayerNorm(16)
+            self.attn = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+            self.mlp = nn.ModuleList(nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(2))
+            self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
+            self.gammas = nn.ParameterList(nn.Parameter(torch.ones(16)) for _ in range(2))
+
+        def forward(self, x):
+            h = self.stem(x)
+            for attn, norm, mlp, gamma in zip(self.attn, self.norms, self.mlp, self.gammas, strict=True):
+                h = h + gamma * attn(h).tanh()
+                h = h + mlp(norm(h))
+            return self.head(self.norm(h))
+
+    models = []
+    walkback.frozen_baseline(trainer(data, models), Between, data, seed=3)
+    torch.manual_seed(3)
+    fresh = Between()
+    learns = ("stem.", "norm.", "head.")
+    for name, parameter in models[0].named_parameters():
+        assert torch.equal(parameter, fresh.get_parameter(name)) != name.startswith(learns), name
+
+
+class Goodness(nn.Module):
+    """A forward-forward network: a pass for each label, nothing handed back, and the sum of activities as logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(8, 8)
+        self.layers = nn.ModuleList([nn.Linear(11, 16), nn.Linear(16, 16)])
+
+    def forward(self, x):
+        scores = []
+        for label in range(3):
+            h = torch.cat([self.embed(x), F.one_hot(torch.full((len(x),), label), 3).float()], dim=1)
+            total = 0
+            for layer in self.layers:
+                h = F.relu(layer(F.normalize(h.detach())))
+                total = total + h.square().mean(1)
+            scores.append(total)
+        return torch.stack(scores, dim=1)
+
+
+def test_modules_that_are_called_several_times_need_their_names_alone(data):
+    record = walkback.frozen_baseline(lambda model: None, Goodness, data, seed=0)
+    assert record.frozen_blocks == ("layers.0", "layers.1")
+
+
+def test_named_blocks_need_no_forward_pass(data):
+    class NoForward(Goodness):
+        def forward(self, x, label):
+            raise NotImplementedError
+
+    def train(model):
+        assert not any(parameter.requires_grad for parameter in model.layers.parameters())
+        assert all(parameter.requires_grad for parameter in model.embed.parameters())
+        return walkback.Score(value=0.5, samples=100)
+
+    record = walkback.frozen_baseline(train, NoForward, data, blocks="layers.*")
+    assert record.frozen_blocks == ("layers.0", "layers.1")
+    assert record.accuracy == 0.5
+
+
+def test_the_ends_and_the_way_of_calling_are_those_of_diagnose(data):
+    class Ends(nn.Sequential):
+        def forward(self, x, scale):
+            h = super().forward(x) * scale
+            return h, h[:, :3]
+
+    arguments = {"stem": "0", "head": "4", "logits": 1, "forward_kwargs": {"scale": 2.0}}
+    build = lambda: Ends(nn.Linear(8, 9), nn.ReLU(), nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 5))  # noqa: E731
+    record = walkback.frozen_baseline(lambda model: None, build, data, **arguments)
+    assert record.frozen_blocks == ("2",)
+    report = walkback.diagnose(build(), data, frozen_baseline_acc=record, **arguments)
+    assert report.provenance["blocks"] == "2 (found by structure)"

@@ -79,7 +79,22 @@ class Shared(nn.Module):
         return self.head(h)
 
 
-@pytest.mark.parametrize("kind", [Checkpointed, Changed, Shared])
+class ParentSkip(nn.Module):
+    """The skip is the parent's, and the last sum is no module's: it is averaged away in front of the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(INPUTS, 2 * WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(2))
+
+    def forward(self, x):
+        h = self.stem(x).unflatten(1, (2, WIDTH))
+        for block in self.blocks:
+            h = h + block(h)
+        return self.head(h.mean(1))
+
+
+@pytest.mark.parametrize("kind", [Checkpointed, Changed, Shared, ParentSkip])
 def test_networks_with_their_own_ways(kind):
     model = kind()
     x, y = make_batches(64, seed=3)[0]
@@ -387,3 +402,38 @@ def test_a_stream_of_zeros_in_the_training_pass_is_told_and_training_goes_on(tmp
     assert not decision.stop
     assert monitor.report is None
     assert "stream of zeros" in read_trace(tmp_path / "trace.jsonl")[-1].unmeasured
+
+
+def test_functions_are_watched_for_no_longer_than_a_pass():
+    model = ParentSkip()
+    x, y = make_batches(64, seed=3)[0]
+    monitor = walkback.Monitor(model, HELD, every=1)
+    assert monitor.probe.chain.taps[-1].step
+    with monitor.watch_training():
+        with pytest.raises(RuntimeError):
+            model(x[:, :-1])
+        assert not torch.overrides._get_current_function_mode_stack()
+        F.cross_entropy(model(x), y).backward()
+        assert not torch.overrides._get_current_function_mode_stack()
+        assert monitor.step().measured
+    agree(monitor, walkback.diagnose(model, [(x, y)]))
+
+
+def test_the_logits_among_what_a_model_returns():
+    class Pair(Net):
+        def forward(self, x, scale):
+            logits = super().forward(x) * scale
+            return logits.detach() * 2, logits
+
+    model = Pair()
+    x, y = make_batches(64, seed=3)[0]
+    how = {"logits": 1, "forward_kwargs": {"scale": 0.5}, "head": "norm", "stem": "stem"}
+    monitor = walkback.Monitor(model, HELD, every=1, **how)
+    with monitor.watch_training():
+        F.cross_entropy(model(x, 0.5)[1], y).backward()
+        monitor.step()
+    report = walkback.diagnose(model, [(x, y)], **how)
+    agree(monitor, report)
+    assert monitor.report.error_size == pytest.approx(report.error_size, rel=1e-4)
+    monitor.step(epoch=1)
+    assert monitor.report.residual_norms == walkback.diagnose(model, HELD, **how).residual_norms
