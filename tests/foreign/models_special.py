@@ -1,4 +1,4 @@
-"""Networks with no gradient, no single chain, or no single output: arguments of the author's, or a helpful refusal."""
+"""Networks with no gradient, no single chain, or no single output: an argument, or a refusal that asks for one."""
 
 import copy
 import itertools

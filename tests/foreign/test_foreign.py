@@ -10,7 +10,7 @@ WRITTEN = {cells[0]: cells for cells in tool(PAGE_TOOL).rows_on_page()}
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_right_or_refused(case):
-    """The figures are the twin's, and docs/foreign.md says what was found, but for figures at rounding level."""
+    """The figures are the twin's, and docs/foreign.md says what was found; the size of rounding is not compared."""
     outcome = run(case)
     assert WRITTEN.get(case.name, ())[:-1] == tool(PAGE_TOOL).row(outcome)[:-1], "run python tools/foreign_table.py"
 
