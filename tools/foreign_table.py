@@ -22,8 +22,8 @@ in fp64 with plain autograd, one sample at a time, says what is true. **right** 
 advice beyond what its author would pass, gives the twin's ‖h_l‖, ‖g_l‖ and accuracy to 1e-3 (and Γ where the method's
 credit is given, perplexity where it is a language model; bf16 to its unit of rounding, 2⁻⁸). **refused, then right**
 means that it gives a sentence instead of figures, and with what the sentence asks for, the twin's figures; the
-sentences are below the table. What was found, and what [the check of the reference](protocol.md#the-reference) came to, is of the
-final report. The page is made by `python tools/foreign_table.py`, and tests hold every row.
+sentences are below the table. What was found, and what [the check of the reference](protocol.md#the-reference) came to,
+is of the final report. The page is made by `python tools/foreign_table.py`, and tests hold every row.
 
 """
 
