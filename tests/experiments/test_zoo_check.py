@@ -11,10 +11,19 @@ ROOT = Path(__file__).parents[2]
 PROTOTYPE = Recipe("prototype", {"method": "dfa", "epochs": 1}, (0.3, 0.3), growth=(100, 200), fires="ab")
 
 
+def line(fired=()):
+    """Norms on which these diagnostics fire; what a line itself says of firing is not believed."""
+    return {
+        "epoch": 1,
+        "residual_norms": [1.0, 60.0 if "a" in fired else 2.0],
+        "bp_grad_norms": [1e-3, 1e-9 if "b" in fired else 1e-3],
+    }
+
+
 def result(accuracy=0.31, norms=(1.0, 150.0), fired=("a", "b")):
     return {
         "accuracy": accuracy,
-        "trace": [{"fired": []}, {"fired": list(fired)}],
+        "trace": [line(), line(fired)],
         "report": {"residual_norms": list(norms), "bp_grad_norms": [1e-3, 1e-9], "alignment": None},
     }
 

@@ -16,6 +16,7 @@ from walkback.errors import InputError
 from walkback.protocol import distributed
 from walkback.protocol.distributed import Measured, _agreed, _merged_parts
 from walkback.protocol.fidelity import Fidelity
+from walkback.protocol.losses import Answers
 
 SCRIPT = Path(ranks.__file__)
 
@@ -201,5 +202,6 @@ def test_diagnostics_that_one_rank_could_not_measure_are_left_out():
     def measured(**parts):
         return Measured(1, (), "", parts, Fidelity(None), walkback.ReferenceCheck(candidate="autograd"), None)
 
-    merged = _merged_parts([measured(frozen_margin=(1, 2), gradient_floor="b"), measured(frozen_margin=(2, 3))])
-    assert merged == {"frozen_margin": (3, 5)}
+    first, second = Answers(1, 2, 2), Answers(2, 3, 3)
+    merged = _merged_parts([measured(frozen_margin=first, gradient_floor="b"), measured(frozen_margin=second)])
+    assert merged == {"frozen_margin": first.plus(second)}

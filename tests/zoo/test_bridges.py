@@ -364,10 +364,10 @@ def test_the_value_learns_the_same_from_a_stream_that_exploded():
         ({"warm_up": -0.1}, r"warm_up is -0\.1; expected 0 or more"),
         ({"noisy_samples": 0}, "noisy_samples is 0; expected 1 or more"),
         ({"noise": -1.0}, r"noise is -1\.0; expected 0 or more"),
-        ({"temperature": 0.0}, r"temperature is 0\.0; expected a number above 0"),
+        ({"temperature": 0.0}, r"temperature is 0\.0; expected a finite number above 0"),
         ({"average_decay": 1.1}, r"average_decay is 1\.1; expected 1 or less"),
         ({"gradient_weight": -1.0}, r"gradient_weight is -1\.0; expected 0 or more"),
-        ({"consistency_share": 0.0}, r"consistency_share is 0\.0; expected a number above 0"),
+        ({"consistency_share": 0.0}, r"consistency_share is 0\.0; expected a finite number above 0"),
         ({"predictor_layers": 0}, "predictor_layers is 0; expected 1 or more"),
     ],
 )
