@@ -147,16 +147,15 @@ class Spiking(nn.Module):
         return total
 
     def sites(self, x):
-        """At the last step: the input as it is read there, and the spikes of both layers."""
+        """The input, which every step reads, and the spikes of both layers at the last step."""
         mem1, mem2, total = 0.0, 0.0, 0.0
         for _ in range(4):
-            read = x.clone()
-            mem1 = 0.9 * mem1 + self.fc1(read)
+            mem1 = 0.9 * mem1 + self.fc1(x)
             first = fired(mem1)
             mem2 = 0.9 * mem2 + self.fc2(first)
             second = fired(mem2)
             total = total + self.fc3(second)
-        return [read, first, second], total
+        return [x, first, second], total
 
 
 def fired(membrane):

@@ -388,6 +388,30 @@ class LayerScale(nn.Module):
         return [h0, h1, h2], self.head(self.norm(h2))
 
 
+class Highway(nn.Module):
+    """The parent's gate reads the stream before the layer does."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.layers = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+        self.gates = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+
+    def forward(self, x):
+        h = self.stem(x)
+        for layer, gate in zip(self.layers, self.gates, strict=True):
+            g = torch.sigmoid(gate(h))
+            h = g * F.relu(layer(h)) + (1 - g) * h
+        return self.head(h)
+
+    def sites(self, x, side=0):
+        sites = [self.stem(x)]
+        for layer, gate in zip(self.layers, self.gates, strict=True):
+            h = sites[-1]
+            sites.append(torch.lerp(h, layer(h).clamp(min=0), gate(h).sigmoid()))
+        return sites, self.head(sites[-1])
+
+
 class DenseNet(nn.Module):
     """The parent joins what a block read and what it wrote side by side."""
 

@@ -237,6 +237,7 @@ CHOICES = {
     "siamese MLP": (written.SiameseMLP, PAIRS, ["encoder.0#1,encoder.2#1", "encoder.0#2,encoder.2#2"]),
     "two towers": (written.TwoTowers, VECTORS, ["left.*", "right.*"]),
     "encoder and decoder": (written.EncoderDecoder, SEQUENCES, ["encoder.*", "decoder.*"]),
+    "highway": (written.Highway, VECTORS, ["gates.*", "layers.*"]),
     "side by side": (written.Parallel, SEQUENCES, ["attn.*", "mlp.*"]),
     "highway": (written.Highway, VECTORS, ["gates.*", "layers.*"]),
     "gated": (written.Gated, VECTORS, ["values.*", "gates.*"]),
