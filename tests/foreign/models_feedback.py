@@ -451,6 +451,6 @@ CASES = [
         "Updates by hand on bare parameters",
         "Layers that are no modules cannot be sites; the sentence says so.",
         raw_parameters,
-        refused=(r"bare parameters such as weights\.0.*Give each layer a module of its own",),
+        refused=(r"bare parameters such as weights\.0.*Let forward call a module for each layer",),
     ),
 ]

@@ -164,6 +164,21 @@ def test_a_model_without_blocks(model):
         walkback.diagnose(model, labelled(20))
 
 
+def test_layers_whose_weights_alone_are_used():
+    class Functional(nn.Module):
+        def __init__(self, call):
+            super().__init__()
+            self.first, self.second = nn.Linear(INPUT, WIDTH), nn.Linear(WIDTH, CLASSES)
+            self.call = call
+
+        def forward(self, inputs):
+            return self.call(self.second, torch.tanh(self.call(self.first, inputs)))
+
+    with pytest.raises(BlocksError, match=r"bare parameters such as first\.weight.*Let forward call a module"):
+        walkback.diagnose(Functional(lambda layer, x: nn.functional.linear(x, layer.weight, layer.bias)), labelled(20))
+    assert len(walkback.diagnose(Functional(lambda layer, x: layer(x)), labelled(20)).residual_norms) == 2
+
+
 def test_blocks_that_the_output_does_not_depend_on():
     class StemOnly(ResMLP):
         def forward(self, inputs):

@@ -61,8 +61,8 @@ class _Choice:
         if bare:
             return BlocksError(
                 f"no chain of blocks was found in {self.kind}: it computes with bare parameters such as {bare[0]}, and "
-                "a site is what a module reads or writes. Give each layer a module of its own (nn.Linear, or one of "
-                "yours, with the same weights), and diagnose that network."
+                "a site is what a module reads or writes. Let forward call a module for each layer (nn.Linear, or one "
+                "of yours, with the same weights), and diagnose that network."
             )
         singles = self.offers.singles(self.division.candidates())
         return BlocksError(
@@ -74,12 +74,11 @@ class _Choice:
         """Matrices that belong to no module which is called, where no module with any is called at all."""
         if any(call.has_matrix for call in self.division.candidates()):
             return []
-        lists = {module for module in self.division.model.modules() if isinstance(module, nn.ParameterList)}
         own = type(self.division.model).__module__.startswith("torch.nn.")
         return [
             f"{name}.{weight}".lstrip(".")
             for name, module in self.division.model.named_modules()
-            if module in lists or (not name and not own)
+            if not self.watched.visits[module] and (name or not own)
             for weight, parameter in module.named_parameters(recurse=False)
             if parameter.ndim > 1
         ]
