@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import inf
 
@@ -126,10 +127,10 @@ class Boundaries:
         passages = self.watched.reach.passages(block.written.value, self.head_at)
         if not passages:
             return block.written.value
-        stretches = self._stretches(block, passages[-1], before)
+        stretches = [partial(self._stretch, block, start, end, before) for start, end in pairwise(passages)]
         single = not any(call.inside(block) for call in self.watched.calls)
         extent = Stage(single, len(self.run) > 1, frozenset(self.between)).extent(stretches)
-        self.between |= {stretch.kinds for stretch in stretches[:extent]}
+        self.between |= {make().kinds for make in stretches[:extent]}
         return self._latest(passages[: 1 + extent])
 
     def _stretches(self, block: Call, end: Value, before: Value) -> list[Stretch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -81,25 +81,28 @@ class Stage:
     activated: bool = False
     """Whether its activation has come."""
 
-    def extent(self, stretches: Sequence[Stretch]) -> int:
-        """How many stretches belong to the stage."""
-        head = max((at for at, stretch in enumerate(stretches) if stretch.has_matrix), default=len(stretches))
+    def extent(self, stretches: Sequence[Callable[[], Stretch]]) -> int:
+        """How many stretches belong to the stage; each is made when it is looked at, and none further than needed."""
         extent = 0
-        for at, stretch in enumerate(stretches):
-            belongs = self._belongs(stretch, before_head=at < head)
+        for at, make in enumerate(stretches):
+            stretch = make()
+            # What is like what stands between blocks is the head all the same where no matrix follows.
+            known_matrix = stretch.has_matrix and stretch.kinds in self.between
+            is_head = known_matrix and not any(later().has_matrix for later in stretches[at + 1 :])
+            belongs = False if is_head else self._belongs(stretch)
             if belongs is False:
                 break
             extent = at + 1 if belongs else extent
         return extent
 
-    def _belongs(self, stretch: Stretch, before_head: bool) -> bool | None:
+    def _belongs(self, stretch: Stretch) -> bool | None:
         """Yes; no, and nothing after it; or None: if something after it does."""
         if stretch.foreign:
             return False
         if stretch.skip:
             self.single = self.normed = self.activated = False
             return True
-        known = before_head and stretch.kinds in self.between
+        known = stretch.kinds in self.between
         if stretch.collapses and not (known and not stretch.is_pooling):
             return False
         if known:
