@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
@@ -12,7 +13,6 @@ from walkback.cli import progress
 from walkback.cli.progress import OnBar, left, watching
 from walkback.experiments.progress import EpochDone
 from walkback.experiments.trace import EpochRecord
-from walkback.present.console import SafeConsole
 
 
 def record(epoch, fired=()):
@@ -73,7 +73,7 @@ def test_a_run_of_no_epochs_has_a_bar_that_can_be_drawn(shown):
 def test_a_terminal_gets_the_name_and_the_bar_and_a_file_gets_lines(monkeypatch):
     for terminal in (True, False):
         written = io.StringIO()
-        console = SafeConsole(file=written, force_terminal=terminal, width=200, highlight=False)
+        console = Console(file=written, force_terminal=terminal, width=200, highlight=False)
         monkeypatch.setattr(progress, "SafeConsole", lambda console=console, **_: console)
         with watching("3f2a resmlp-digits-dfa") as watcher:
             watcher.started(0, 2)

@@ -1413,28 +1413,6 @@ class Scripted(Tower):
         return sites, self.head(self.norm(sites[-1]))
 
 
-class Highway(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
-        self.gates = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
-        self.layers = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
-
-    def forward(self, x):
-        h = F.relu(self.stem(x))
-        for gate, layer in zip(self.gates, self.layers, strict=True):
-            t = torch.sigmoid(gate(h))
-            h = t * F.relu(layer(h)) + (1 - t) * h
-        return self.head(h)
-
-    def sites(self, x, side=0):
-        sites = [self.stem(x).relu()]
-        for gate, layer in zip(self.gates, self.layers, strict=True):
-            t = torch.sigmoid(gate(sites[-1]))
-            sites.append(t * layer(sites[-1]).relu() + (1 - t) * sites[-1])
-        return sites, self.head(sites[-1])
-
-
 class Gated(nn.Module):
     """Two layers side by side at each depth, and no skip."""
 

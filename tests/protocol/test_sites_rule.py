@@ -239,7 +239,6 @@ CHOICES = {
     "encoder and decoder": (written.EncoderDecoder, SEQUENCES, ["encoder.*", "decoder.*"]),
     "highway": (written.Highway, VECTORS, ["gates.*", "layers.*"]),
     "side by side": (written.Parallel, SEQUENCES, ["attn.*", "mlp.*"]),
-    "highway": (written.Highway, VECTORS, ["gates.*", "layers.*"]),
     "gated": (written.Gated, VECTORS, ["values.*", "gates.*"]),
 }
 
