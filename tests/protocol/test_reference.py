@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 import walkback
 from walkback.errors import InputError
+from walkback.protocol.finite_differences import DIRECTIONS
 from walkback.protocol.records import DiagnosticReport
 
 BLOCKS = sites_of("blocks.0", "blocks.1", "blocks.2")
@@ -366,7 +367,7 @@ def test_kinks_are_left_out_and_counted():
     check = walkback.diagnose(AtTheCorner(block=Corner), DATA).reference_check
     assert check.passed
     assert check.kinks_discarded > 0
-    assert check.directions + check.kinks_discarded == 6
+    assert check.directions + check.kinks_discarded == DIRECTIONS
 
 
 def test_activations_in_place():

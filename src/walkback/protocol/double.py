@@ -74,8 +74,8 @@ class Doubled:
 
     @cached_property
     def _memory(self) -> set[int]:
-        held = [t for m in self.model.modules() for t in (*m._parameters.values(), *m._buffers.values())]
-        return {tensor.untyped_storage().data_ptr() for tensor in held if tensor is not None}
+        stores = [store for m in self.model.modules() for store in (m._parameters, m._buffers) if store]
+        return {tensor.data_ptr() for store in stores for tensor in store.values() if tensor is not None}
 
     @torch.no_grad()
     def logits(self, site: int, value: Tensor) -> Tensor:
@@ -163,7 +163,8 @@ Way = tuple[Callable[[ExitStack], Any], Batch, torch.dtype | None, bool]
 
 
 def _ways(model: nn.Module, chain: Chain, batch: Batch) -> Iterator[Way]:
-    parameters = [p for p in model.parameters() if p.is_floating_point()]
+    # By hand, here and below: the iterators of a model walk over its tree many times.
+    parameters = [p for m in model.modules() for p in m._parameters.values() if p is not None and p.is_floating_point()]
     if parameters and all(p.dtype == torch.float64 for p in parameters):
         yield lambda stack: None, batch, None, True
         return
@@ -194,11 +195,11 @@ def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None
     copies: dict[int, Tensor] = {}
     left_alone = {inner for module in but for inner in module.modules()}
     modules = [module for module in model.modules() if module not in left_alone]
+    stores = [store for module in modules for store in (module._parameters, module._buffers, vars(module)) if store]
     originals = [
         (store, name, tensor)
-        for module in modules
-        for store in (module._parameters, module._buffers, vars(module))
-        for name, tensor in list(store.items())
+        for store in stores
+        for name, tensor in store.items()
         if isinstance(tensor, Tensor) and tensor.is_floating_point()
     ]
     flat = [(module, module._flat_weights) for module in modules if isinstance(module, nn.RNNBase)]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-DIRECTIONS = 6
+DIRECTIONS = 4
 """How many directions a check rests on at least."""
 DIRECTION_SEED = 20260415
 ROUNDING = 1e-13
@@ -135,7 +135,7 @@ class Slope:
         return sizes
 
     def _directions(self, sets: int, where: Tensor, of_gradient: bool = True) -> list[Tensor]:
-        """One direction per sample, several times over; every third is the gradient's."""
+        """One direction per sample, several times over; every fourth is the gradient's."""
         generator = torch.Generator().manual_seed(DIRECTION_SEED)
         unit, size = self._unit * where, self._sizes
         weights = (self.grad * unit).flatten(1)
@@ -144,7 +144,7 @@ class Slope:
         made = []
         for number in range(sets):
             signs = torch.randint(0, 2, self.at.shape, generator=generator).to(self.at) * 2 - 1
-            along = ((rows + number) % 3 == 2).to(self.at.device) & (size > 0) & of_gradient
+            along = ((rows + number) % 4 == 3).to(self.at.device) & (size > 0) & of_gradient
             made.append(unit * torch.where(along.view(-1, *[1] * (self.at.ndim - 1)), steepest, signs))
         return made
 

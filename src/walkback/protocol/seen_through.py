@@ -158,12 +158,12 @@ def _differentiable(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 def steps_in(nodes: list[Any], until: Collection[Any] = ()) -> set[str]:
     """The steps in an autograd graph, down to some nodes, by name."""
     seen: set[Any] = set()
-    found: set[str] = set()
+    names: set[str] = set()
     while nodes:
         node = nodes.pop()
         if node is None or node in until or node in seen:
             continue
         seen.add(node)
-        found |= {step for step in STEPS if node.name().startswith(step)}
+        names.add(node.name())
         nodes.extend(parent for parent, _ in node.next_functions)
-    return found
+    return {step for step in STEPS for name in names if name.startswith(step)}

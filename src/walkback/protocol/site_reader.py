@@ -235,7 +235,8 @@ def convert(stream: Tensor, dtype: torch.dtype) -> None:
 
 def put(stream: Tensor, value: Tensor, kept: set[int]) -> None:
     """Write numbers into a tensor that is there, and so into its views, unless the memory is not its own."""
-    if stream.untyped_storage().data_ptr() in kept or not _each_its_own(stream):
+    owner = stream if stream._base is None else stream._base
+    if owner.data_ptr() in kept or not _each_its_own(stream):
         stream.data = value.to(stream.dtype)
     else:
         stream.data.copy_(value)
