@@ -19,7 +19,7 @@ from rich.console import Console
 from ratios import RESULTS, exponent
 from walkback.present.page import Grid, Heading, Page
 
-NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid")
+NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid", "traces")
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "BENCHMARKS.md"
 
@@ -125,9 +125,19 @@ def of_grid(found: dict[str, Any]) -> list[Row]:
     return rows
 
 
+def of_traces(found: dict[str, Any]) -> list[Row]:
+    lines, grown = found["lines"], found["grown"]
+    rows = [
+        Row(f"{name} of a trace of {lines:,} lines, time per line", "of 2,000 lines", r["ratio"], r["limit"], spread(r))
+        for name, r in found["ratios"].items()
+    ]
+    live = found["live_look"]
+    return [*rows, Row(f"live watch: {grown} new lines", f"the first look at {lines:,}", live["ratio"], 0.05)]
+
+
 READERS = {
     "startup": of_startup, "diagnose": of_diagnose, "monitor": of_monitor, "train": of_train, "large": of_large,
-    "step": of_step, "grid": of_grid,
+    "step": of_step, "grid": of_grid, "traces": of_traces,
 }  # fmt: skip
 
 

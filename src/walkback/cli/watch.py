@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from walkback.present.traces import Traced
-    from walkback.watch.trace_line import TraceLine
+    from walkback.watch.follow import TraceFollower
 
 
 def register(app: typer.Typer) -> None:
@@ -29,15 +29,16 @@ def watch(
 
     console = output()
     require_writable([plot], traces)
+    followed = _followed(traces)
     if plot is not None:
-        _plot(_read(traces), plot)
+        _plot(_look(followed, to_the_end=True), plot)
     if once or plot is not None or not console.is_terminal:
-        console.print(traces_blocks(_read(traces), console.width))
+        console.print(traces_blocks(_look(followed, to_the_end=True), console.width))
         return 0
-    return _live(traces, every)
+    return _live(followed, every)
 
 
-def _live(paths: list[Path], every: float) -> int:
+def _live(followed: list[TraceFollower], every: float) -> int:
     """Until Ctrl-C."""
     import time
 
@@ -49,40 +50,34 @@ def _live(paths: list[Path], every: float) -> int:
     console = output()
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(traces_blocks(_read(paths), console.width), refresh=True)
+            live.update(traces_blocks(_look(followed), console.width), refresh=True)
             time.sleep(every)
 
 
-def _read(paths: list[Path]) -> list[Traced]:
-    """The traces as they are now; a line that is being written is left for the next look."""
+def _followed(paths: list[Path]) -> list[TraceFollower]:
+    from walkback.watch.follow import TraceFollower
+    from walkback.watch.trace_file import trace_in
+
+    return [TraceFollower(trace_in(path)) for path in paths]
+
+
+def _look(followed: list[TraceFollower], to_the_end: bool = False) -> list[Traced]:
+    """The traces as they are now; only lines that were not there at the last look are read."""
     import warnings
 
     from walkback.errors import WalkbackWarning
     from walkback.present.traces import Traced
     from walkback.protocol.schema import reading
-    from walkback.watch.summary import moments_of, summary_of
-    from walkback.watch.trace import named_runs
-    from walkback.watch.trace_file import trace_in
+    from walkback.watch.summary import summary_of
 
     found = []
-    for path in map(trace_in, paths):
-        with warnings.catch_warnings():
+    for trace in followed:
+        with warnings.catch_warnings(), reading(trace.path):
             warnings.simplefilter("ignore", WalkbackWarning)
-            with reading(path):
-                runs = named_runs(path)
-                _check_measured([line for named in runs for line in named.run.lines], path)
-                courses = [(named, moments_of(named.run.lines)) for named in runs]
-        found += [Traced(named.name, moments, summary_of(moments), named.remark) for named, moments in courses]
+            runs = trace.look(to_the_end)
+            trace.check_measured()
+        found += [Traced(each.name, each.run.trail, summary_of(each.run.trail), each.remark) for each in runs]
     return found
-
-
-def _check_measured(lines: list[TraceLine], path: Path) -> None:
-    """A file whose lines hold no figure at all is no trace."""
-    from walkback.errors import RecordError
-    from walkback.watch.trace import is_trace
-
-    if lines and not any(is_trace(line.model_dump(exclude_none=True, exclude_defaults=True)) for line in lines):
-        raise RecordError(f"{path} is no trace: its lines hold neither norms nor gradients. Give what a monitor wrote.")
 
 
 def _plot(traces: list[Traced], path: Path) -> None:

@@ -15,12 +15,13 @@ from walkback.experiments.studies.audited import load_audit
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import parse_json, read_json, reading
-from walkback.watch.replay import replay
-from walkback.watch.summary import Moment, moments_of
-from walkback.watch.trace import is_trace, read_runs
+from walkback.protocol.schema import read_json, reading
+from walkback.watch.replay import replay, traced
+from walkback.watch.summary import trail_of
+from walkback.watch.trace import begins_trace
 from walkback.watch.trace_file import trace_in
 from walkback.watch.trace_line import TraceLine
+from walkback.watch.trail import Trail
 
 
 def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
@@ -63,6 +64,9 @@ def _found(target: str, store: RunStore) -> StoredRun:
 
 
 def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
+    if begins_trace(trace_in(path)):
+        yield from _from_trace(trace_in(path))
+        return
     data = _json_or_none(trace_in(path))
     if isinstance(data, dict) and "result_version" in data:
         if data["result_version"] != RESULT_VERSION:
@@ -77,8 +81,6 @@ def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
         yield Network(DiagnosticReport.from_dict(data, str(path)))
     elif isinstance(data, list) and data and all(isinstance(e, dict) and "readings" in e for e in data):
         yield from (_replayed(entry, str(path)) for entry in data)
-    elif data is None and _first_is_trace(trace_in(path)):
-        yield from _from_trace(trace_in(path))
     else:
         yield from _recorded(path)
 
@@ -93,14 +95,6 @@ def _json_or_none(path: Path) -> Any:
         if not path.is_file() or path.suffix == ".json":
             raise
         return None
-
-
-def _first_is_trace(path: Path) -> bool:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return is_trace(parse_json(file.readline()))
-    except (OSError, ValueError):
-        return False
 
 
 def _recorded(path: Path) -> Iterator[Network]:
@@ -160,7 +154,7 @@ def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, 
         report = joined_report(result, baseline)
         label = _words(result["name"], result["config"]["seed"])
         frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
-        moments = _moments(result["trace"], frozen)
+        moments = _trail(result["trace"], frozen)
         about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result, baseline))]
         ids = _word(result["id"]), _word(result["baseline"]["id"]) if result["baseline"] else ""
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
@@ -174,17 +168,17 @@ def _word(value: Any) -> str:
     return value
 
 
-def _moments(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> list[Moment]:
+def _trail(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> Trail:
     lines = []
     for number, entry in enumerate(trace):
         baseline = {"frozen_baseline_acc": frozen[number]} if number < len(frozen) else {}
         lines.append(TraceLine.model_validate({**entry, **baseline}))
-    return moments_of(lines)
+    return trail_of(lines)
 
 
 def _from_trace(path: Path) -> Iterator[Network]:
-    for entry, run in zip(replay(path), read_runs(path), strict=True):
-        yield Network(entry.report, moments_of(run.lines))
+    for entry, trail in traced(path):
+        yield Network(entry.report, trail)
 
 
 def _configuration(config: Mapping[str, Any]) -> Facts:

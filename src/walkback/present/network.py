@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from walkback.present.outline import Facts, title
 from walkback.present.plain import NAME_LENGTH, middle_out
-from walkback.present.traces import FIGURES
-from walkback.protocol.records import DiagnosticReport, State
-from walkback.watch.summary import Moment
+from walkback.protocol.records import DiagnosticReport
+from walkback.watch.trail import Trail
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class Network:
     """A report with what surrounds it; all but the report may be missing."""
 
     report: DiagnosticReport
-    moments: Sequence[Moment] = ()
+    moments: Trail = field(default_factory=Trail)
     """Its course, judged at every measured moment; (d) against the baseline at the same epoch."""
     frozen_accuracies: Sequence[float | None] = ()
     """Of its matched frozen baseline, one for each moment."""
@@ -42,25 +41,24 @@ class Network:
         return title(self.report)
 
     def series(self, figure_name: str) -> list[float | None]:
-        """One figure at every moment; see `traces.FIGURES`."""
-        read: Callable[[DiagnosticReport], float | None] = FIGURES[figure_name]
-        return [read(moment.report) for moment in self.moments]
+        """One figure at every moment; see `trail.FIGURES`."""
+        return self.moments.series(figure_name)
 
-    @property
+    @cached_property
     def positions(self) -> list[float]:
         """The epochs (where there are none: the steps, or the count) of the moments."""
-        known = [moment.at.position for moment in self.moments]
-        return [float(at) if at is not None else float(i) for i, at in enumerate(known)]
+        return self.moments.positions()
 
     @cached_property
     def first_fired(self) -> dict[str, int]:
         """Which moment each diagnostic first fires at; the untrained network at epoch 0 is passed over."""
-        found: dict[str, int] = {}
-        for number, (at, moment) in enumerate(zip(self.positions, self.moments, strict=True)):
-            for reading in moment.report.readings if at > 0 else ():
-                if reading.state is State.FIRE:
-                    found.setdefault(reading.letter, number)
-        return dict(sorted(found.items()))
+        letters = sorted({letter for letters in self.moments.fired_letters() for letter in letters})
+        firsts = {letter: self._first(self.moments.fired(letter)) for letter in letters}
+        return {letter: number for letter, number in firsts.items() if number is not None}
+
+    def _first(self, fires: Sequence[bool]) -> int | None:
+        moments = enumerate(zip(fires, self.positions, strict=True))
+        return next((number for number, (fired, at) in moments if fired and at > 0), None)
 
 
 def by_method(networks: Sequence[Network]) -> dict[str, list[Network]]:

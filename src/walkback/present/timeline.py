@@ -10,6 +10,7 @@ from itertools import groupby
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import figure, percent
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
+from walkback.present.thinning import kept
 
 WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 350, 12, 168
@@ -145,23 +146,16 @@ def _curves(
     span: tuple[float, float], most: int,
 ) -> Iterator[Curve]:  # fmt: skip
     fired = network.first_fired.get(panel.letter)
-    kept = _kept(len(line), most, fired)
-    drawn = _drawn(panel, [(network.positions[i], line[i]) for i in kept], scale, span)
+    shown = kept(line, most, network.moments.fired(panel.letter), [] if fired is None else [fired])
+    drawn = _drawn(panel, [(network.positions[i], line[i]) for i in shown], scale, span)
     if drawn is not None:
         mark = _mark(panel, network, line, fired, scale, span)
         yield Curve(number, method, network.name, *drawn, mark=mark)
     if panel.name == "accuracy" and network.frozen_accuracies:
-        frozen = [(network.positions[i], network.frozen_accuracies[i]) for i in kept]
+        frozen = [(network.positions[i], network.frozen_accuracies[i]) for i in shown]
         baseline = _drawn(panel, frozen, scale, span)
         if baseline is not None:
             yield Curve(number, method, f"{network.name}, blocks frozen", *baseline, dashed=True)
-
-
-def _kept(length: int, most: int, fired: int | None) -> list[int]:
-    if length <= most:
-        return list(range(length))
-    even = {round(i * (length - 1) / (most - 1)) for i in range(most)}
-    return sorted(even | ({fired} if fired is not None else set()))
 
 
 def _drawn(
@@ -193,7 +187,7 @@ def _mark(
 ) -> tuple[float, float, str] | None:  # fmt: skip
     if fired is None:
         return None
-    value, at = line[fired], network.moments[fired].at
+    value, at = line[fired], network.moments.at(fired)
     # What has no place on the scale is drawn at the edge that it lies beyond.
     share = scale.share(value) if value is not None and not math.isnan(value) else 1.0
     says = f"{network.name}: ({panel.letter}) first fires at {at}"
@@ -217,8 +211,7 @@ def _x_ticks(span: tuple[float, float]) -> Iterable[Tick]:
 
 
 def _unit(networks: Sequence[Network]) -> str:
-    epochs = any(moment.at.epoch is not None for network in networks for moment in network.moments)
-    return "epoch" if epochs else "step"
+    return "epoch" if any(network.moments.counts_epochs for network in networks) else "step"
 
 
 def first_firings(networks: Sequence[Network]) -> list[list[str]]:
@@ -231,6 +224,6 @@ def first_firings(networks: Sequence[Network]) -> list[list[str]]:
 
 
 def _firsts(network: Network) -> list[str]:
-    states = {r.letter for moment in network.moments for r in moment.report.readings if r.figure is not None}
-    found = {letter: str(network.moments[i].at) for letter, i in network.first_fired.items()}
-    return [found.get(letter, "never" if letter in states else "not measured") for letter in "abcd"]
+    measured = network.moments.measured_letters
+    found = {letter: str(network.moments.at(i)) for letter, i in network.first_fired.items()}
+    return [found.get(letter, "never" if letter in measured else "not measured") for letter in "abcd"]

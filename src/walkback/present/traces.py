@@ -16,10 +16,12 @@ from walkback.present.numbers import ABSENT, figure, percent
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.present.sparkline import sparkline
 from walkback.present.text_tables import ruled_table
+from walkback.present.thinning import summed_up
 from walkback.protocol.records import DiagnosticReport, State
 
 if TYPE_CHECKING:
-    from walkback.watch.summary import CourseSummary, Moment
+    from walkback.watch.summary import CourseSummary
+    from walkback.watch.trail import Trail
 
 NAME_WIDTH = 36
 _SPARKS = {"wide": 20, "narrow": 10}
@@ -31,36 +33,14 @@ class Traced:
     """One run to show."""
 
     name: str
-    moments: Sequence[Moment]
+    trail: Trail
     course: CourseSummary
     remark: str = ""
     """What must be known of the file that it is from."""
 
     def series(self, figure_name: str) -> list[float | None]:
         """One figure at every moment: `stream`, `gradient`, `growth`, `stability` or `accuracy`."""
-        return [FIGURES[figure_name](moment.report) for moment in self.moments]
-
-
-def _last(values: Sequence[float] | None) -> float | None:
-    return values[-1] if values else None
-
-
-def _known_last(report: DiagnosticReport, letter: str) -> float | None:
-    """The norm at the deepest site that a partial record holds."""
-    sites = [name for name in report.extra if re.fullmatch(rf"{letter}_\d+", name)]
-    value = report.extra[max(sites, key=lambda name: int(name[2:]))] if sites else None
-    return value if isinstance(value, float) else None
-
-
-FIGURES: dict[str, Callable[[DiagnosticReport], float | None]] = {
-    "stream": lambda r: _last(r.residual_norms) or _known_last(r, "h"),
-    "gradient": lambda r: _last(r.bp_grad_norms) or _known_last(r, "g"),
-    "growth": lambda r: r.max_per_block_growth,
-    "stability": lambda r: r.cross_batch_stability,
-    "accuracy": lambda r: r.headline_acc,
-    "alignment": lambda r: r.alignment.deep if r.alignment else None,
-}
-"""Figures that a course is drawn by; `alignment` is deep Γ."""
+        return self.trail.series(figure_name)
 
 
 def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:
@@ -73,10 +53,13 @@ def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:
         table.add_column(heading, no_wrap=True)
     table.add_column("fired", overflow="fold", min_width=8)
     for trace in traces:
-        columns: tuple[tuple[str, Callable[[float], str]], ...] = (
-            ("stream", figure), ("gradient", figure), ("accuracy", percent),
-        )  # fmt: skip
-        cells = [_sparks_and_last(trace.series(name), sparks, write) for name, write in columns]
+        # An explosion of the stream, and a gradient that vanishes, may last for a moment.
+        cells = [
+            _sparks_and_last(trace.series(name), sparks, write, pick)
+            for name, write, pick in (
+                ("stream", figure, max), ("gradient", figure, min), ("accuracy", percent, _latest),
+            )
+        ]  # fmt: skip
         at = str(trace.course.last)
         table.add_row(Text(middle_out(trace.name, NAME_WIDTH)), at, *cells, firings(trace.course))
     return table
@@ -87,8 +70,10 @@ def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
     return Group(traces_table(traces, width), *(Text(trace.remark) for trace in traces if trace.remark))
 
 
-def _sparks_and_last(values: Sequence[float | None], most: int, write: Callable[[float], str]) -> Text:
-    shown = thinned(values, most)
+def _sparks_and_last(
+    values: Sequence[float | None], most: int, write: Callable[[float], str], pick: Callable[[Sequence[float]], float]
+) -> Text:
+    shown = summed_up(values, most, pick)
     if write is percent:
         # The sparkline is logarithmic, and a score is read on a linear scale.
         shown = [None if value is None else 10 ** (4 * value) for value in shown]
@@ -96,11 +81,8 @@ def _sparks_and_last(values: Sequence[float | None], most: int, write: Callable[
     return Text(f"{sparkline(shown)} {write(last)}" if last is not None else ABSENT)
 
 
-def thinned(values: Sequence[float | None], most: int) -> list[float | None]:
-    """At most so many of the values, evenly spread, the last among them."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+def _latest(values: Sequence[float]) -> float:
+    return values[-1]
 
 
 def firings(course: CourseSummary) -> Text:

@@ -14,8 +14,9 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
 from walkback.watch.moment import At
 from walkback.watch.partial import PartialMeasurements, partial_audit
-from walkback.watch.summary import Moment
+from walkback.watch.policy import StopPolicy
 from walkback.watch.trace_file import whole_lines
+from walkback.watch.trail import Trail
 
 REFERENCE_BATCH = 128
 """As in `protocol.capture`, which needs torch to import."""
@@ -82,8 +83,12 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]
 
 
 def runs_in(
-    rows: Sequence[Row], reading: LogReading, path: Path, thresholds: DiagnosticThresholds | None = None
-) -> dict[str, list[Moment]]:
+    rows: Sequence[Row],
+    reading: LogReading,
+    path: Path,
+    thresholds: DiagnosticThresholds | None = None,
+    policy: StopPolicy | None = None,
+) -> dict[str, Trail]:
     """The runs of a log, by name, each with its judged moments in order."""
     reading.columns.check(rows, str(path))
     runs: dict[str, dict[At, dict[str, Any]]] = {}
@@ -93,10 +98,10 @@ def runs_in(
         at = _moment(figures, number)
         # Loggers write the figures of one epoch in several rows, each with some of the columns.
         runs.setdefault(name, {}).setdefault(at, {}).update(figures)
-    judged = {name: _judged(moments, reading, path, thresholds) for name, moments in runs.items()}
-    if not any(judged.values()):
+    judged = {name: _judged(moments, reading, path, thresholds, policy) for name, moments in runs.items()}
+    if not any(map(len, judged.values())):
         raise RecordError(f"{path}: no row holds the size of the stream or of a gradient in the mapped columns.")
-    return {name: moments for name, moments in judged.items() if moments}
+    return {name: trail for name, trail in judged.items() if len(trail)}
 
 
 def _moment(figures: dict[str, Any], number: int) -> At:
@@ -111,13 +116,19 @@ def _whole(value: float | None) -> float | int | None:
 
 
 def _judged(
-    moments: Mapping[At, dict[str, Any]], reading: LogReading, path: Path, thresholds: DiagnosticThresholds | None
-) -> list[Moment]:
-    return [
-        Moment(at, partial_audit(known, thresholds), figures.get("seconds"))
-        for at, figures in moments.items()
-        if (known := _known(figures, reading, f"{path}, {at}")) is not None
-    ]
+    moments: Mapping[At, dict[str, Any]],
+    reading: LogReading,
+    path: Path,
+    thresholds: DiagnosticThresholds | None,
+    policy: StopPolicy | None,
+) -> Trail:
+    trail = Trail(policy, goes_back=False)
+    for at, figures in moments.items():
+        known = _known(figures, reading, f"{path}, {at}")
+        if known is not None:
+            report = partial_audit(known, thresholds)
+            trail.add(at, report, report.readings, figures.get("seconds"))
+    return trail
 
 
 def _known(figures: dict[str, Any], reading: LogReading, where: str) -> PartialMeasurements | None:

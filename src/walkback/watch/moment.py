@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from pydantic import FiniteFloat
+from typing import Annotated
+
+from pydantic import Field, FiniteFloat
 
 from walkback.protocol.schema import Record
+
+Place = tuple[float | None, int | None]
+"""An epoch and a step, either of which may be unknown."""
+
+
+def no_later(mine: Place, theirs: Place) -> bool:
+    """Whether one place comes no later than another; steps are compared where both have them, else epochs."""
+    for one, other in ((mine[1], theirs[1]), (mine[0], theirs[0])):
+        if one is not None and other is not None:
+            return one <= other
+    return False
+
+
+Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
+"""A whole number that a float can hold: places are drawn."""
 
 
 class At(Record):
     """When something was measured; what is not known is None."""
 
-    epoch: int | FiniteFloat | None = None
-    step: int | None = None
+    epoch: Count | FiniteFloat | None = None
+    step: Count | None = None
 
     def __str__(self) -> str:
         parts = [
@@ -26,12 +43,14 @@ class At(Record):
         """The epoch, or where there is none the step: what warm-up and savings are counted in."""
         return self.epoch if self.epoch is not None else self.step
 
+    @property
+    def place(self) -> Place:
+        """Both numbers, as they are kept where there are many."""
+        return self.epoch, self.step
+
     def not_after(self, other: At) -> bool:
-        """Whether this comes no later than another; steps are compared where both have them, else epochs."""
-        for mine, theirs in ((self.step, other.step), (self.epoch, other.epoch)):
-            if mine is not None and theirs is not None:
-                return mine <= theirs
-        return False
+        """Whether this comes no later than another; see `no_later`."""
+        return no_later(self.place, other.place)
 
 
 def _shown(value: float) -> str:

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from walkback.errors import InputError
 from walkback.protocol.diagnostics.gradient_floor import CONFIDENT
-from walkback.protocol.records import Reading, State
+from walkback.protocol.records import State
 from walkback.protocol.schema import Record
 from walkback.protocol.verdict import NON_FINITE
 from walkback.registry import DIAGNOSTICS, did_you_mean
-from walkback.watch.moment import At
+from walkback.watch.moment import At, Place, no_later
 
 CONTINUE: Literal["continue"] = "continue"
 STOP: Literal["stop"] = "stop"
+
+
+class Word(Protocol):
+    """What a policy asks of a reading."""
+
+    @property
+    def letter(self) -> str:
+        """Of the diagnostic."""
+
+    @property
+    def state(self) -> State:
+        """Whether it fired."""
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+
+    @property
+    def case(self) -> str:
+        """By which of several causes."""
 
 
 class Decision(Record):
@@ -68,7 +88,7 @@ class StopPolicy:
         """A policy from letters in any collection: `("a", "b")`, `"ab"`."""
         return cls(tuple(stop_on), patience, warmup)
 
-    def lost(self, readings: Sequence[Reading]) -> dict[str, str]:
+    def lost(self, readings: Sequence[Word]) -> dict[str, str]:
         """The firings that count towards stopping: letter → reason."""
         if not self.stop_on:
             return {}
@@ -81,11 +101,12 @@ class StopPolicy:
 
 
 class Seen(NamedTuple):
-    """Where a run stands after one measurement."""
+    """Where a run stands after one measurement, in few bytes: a long run has many, and may go back to any."""
 
-    decision: Decision
-    in_a_row: dict[str, int]
+    place: Place
+    in_a_row: tuple[tuple[str, int], ...]
     """How often each diagnostic that counts towards stopping has fired up to here."""
+    first_fired: dict[str, At]
 
 
 class Course:
@@ -93,28 +114,26 @@ class Course:
 
     def __init__(self, policy: StopPolicy) -> None:
         self.policy = policy
-        self._seen = [Seen(Decision(measured=False), {})]
-
-    @property
-    def decision(self) -> Decision:
+        self.decision = Decision(measured=False)
         """What the last measurement came to."""
-        return self._seen[-1].decision
+        self._seen = [Seen((None, None), (), {})]
 
-    def see(self, at: At, readings: Sequence[Reading]) -> Decision:
+    def see(self, at: At, readings: Sequence[Word]) -> Decision:
         """Take in one measurement; one of an earlier moment than the last takes the run back to there."""
-        while len(self._seen) > 1 and at.not_after(self.decision.at):
+        while len(self._seen) > 1 and no_later(at.place, self._seen[-1].place):
             self._seen.pop()
         lost = self.policy.lost(readings)
         before = self._seen[-1]
-        in_a_row = {letter: before.in_a_row.get(letter, 0) + 1 for letter in lost}
-        first = before.decision.first_fired
+        counts = dict(before.in_a_row)
+        in_a_row = {letter: counts.get(letter, 0) + 1 for letter in lost}
+        first = before.first_fired
         new = [r.letter for r in readings if r.state is State.FIRE and r.letter not in first]
+        if new:
+            first = first | dict.fromkeys(new, at)
         reason = self._reason(at, lost, in_a_row)
-        decision = Decision(
-            action=STOP if reason else CONTINUE, reason=reason, at=at, first_fired=first | dict.fromkeys(new, at)
-        )
-        self._seen.append(Seen(decision, in_a_row))
-        return decision
+        self._seen.append(Seen(at.place, tuple(in_a_row.items()), first))
+        self.decision = Decision(action=STOP if reason else CONTINUE, reason=reason, at=at, first_fired=first)
+        return self.decision
 
     def _reason(self, at: At, lost: dict[str, str], in_a_row: dict[str, int]) -> str:
         if at.position is not None and at.position < self.policy.warmup:

@@ -20,11 +20,13 @@ from walkback.protocol.verdict import TRUSTWORTHY, verdict_of
 from walkback.watch.audits import ABOUT, networks
 from walkback.watch.column_map import ColumnMap, Row
 from walkback.watch.event_files import event_rows, is_event_file, own_columns
+from walkback.watch.follow import TraceFollower
 from walkback.watch.logs import REFERENCE_BATCH, LogReading, csv_rows, flat_rows, json_rows, runs_in
 from walkback.watch.policy import StopPolicy
-from walkback.watch.summary import CourseSummary, Moment, moments_of, summary_of
-from walkback.watch.trace import is_finished_run, is_trace, named_runs, trace_of_result
+from walkback.watch.summary import CourseSummary, summary_of, trail_of
+from walkback.watch.trace import begins_trace, is_finished_run, trace_of_result
 from walkback.watch.trace_file import run_name, trace_in
+from walkback.watch.trail import Trail
 
 PASSED = (TRUSTWORTHY, "pass")
 """How the verdict of a record begins that finds nothing wrong: in the words of walkback, or of the June edition."""
@@ -105,24 +107,26 @@ def _replayed(
             yield _at_one_moment(name, path, report, recorded)
         return
     if kind == "trace" and reading is None:
-        yield from _traced(path, thresholds, policy)
+        yield from (entry for entry, _ in traced(path, thresholds, policy))
         return
     if kind == "result" and reading is None:
         name = str(content.get("name") or run_name(path))
-        runs = {name: moments_of(trace_of_result(content, path), thresholds)}
+        runs = {name: trail_of(trace_of_result(content, path), thresholds, policy)}
     else:
-        runs = _runs(content, path, reading, thresholds)
-    for name, moments in runs.items():
-        yield _over_time(name, path, moments, policy)
+        runs = _runs(content, path, reading, thresholds, policy)
+    for name, trail in runs.items():
+        yield _over_time(name, path, trail, thresholds)
 
 
-def _traced(path: Path, thresholds: DiagnosticThresholds | None, policy: StopPolicy | None) -> Iterator[Replayed]:
-    """Each run in a trace by itself."""
-    runs = named_runs(path)
+def traced(
+    path: Path, thresholds: DiagnosticThresholds | None = None, policy: StopPolicy | None = None
+) -> Iterator[tuple[Replayed, Trail]]:
+    """Each run in a trace by itself, with its course."""
+    runs = TraceFollower(path, thresholds, policy).look(to_the_end=True)
     if not runs:
         raise RecordError(f"{path} holds no measurements yet.")
-    for named in runs:
-        yield _over_time(named.name, path, moments_of(named.run.lines, thresholds), policy, named.remark)
+    for found in runs:
+        yield _over_time(found.name, path, found.run.trail, thresholds, found.remark), found.run.trail
 
 
 def _at_one_moment(name: str, path: Path, report: DiagnosticReport, recorded: Mapping[str, Any]) -> Replayed:
@@ -136,13 +140,15 @@ def _at_one_moment(name: str, path: Path, report: DiagnosticReport, recorded: Ma
     return entry.model_copy(update={"report": report.model_copy(update={"stored": stored})})
 
 
-def _over_time(name: str, path: Path, moments: list[Moment], policy: StopPolicy | None, remark: str = "") -> Replayed:
-    if not moments:
+def _over_time(
+    name: str, path: Path, trail: Trail, thresholds: DiagnosticThresholds | None, remark: str = ""
+) -> Replayed:
+    if trail.last is None:
         raise RecordError(f"{path} holds no measurements yet.")
-    course = summary_of(moments, policy)
-    about = {"method_name": name, "warnings": (remark,) if remark else ()}
-    report = moments[-1].report.model_copy(update=about)
-    return Replayed(name=name, source=str(path), report=report, course=course)
+    # What a log was judged by is in its report already, which knows of the sites that it lacks.
+    last = trail.last if isinstance(trail.last, DiagnosticReport) else judge(trail.last, thresholds)
+    report = last.model_copy(update={"method_name": name, "warnings": (remark,) if remark else ()})
+    return Replayed(name=name, source=str(path), report=report, course=summary_of(trail))
 
 
 def _content(path: Path) -> tuple[str, Any]:
@@ -156,16 +162,16 @@ def _content(path: Path) -> tuple[str, Any]:
         return "rows", event_rows(path)
     if path.suffix in (".csv", ".tsv"):
         return "rows", csv_rows(path)
+    if begins_trace(path):  # without reading the rest, which may be long
+        return "trace", None
     try:
         data = read_json(path)
     except RecordError:
         first = _first_object(path)
         if first is None:
             raise
-        return ("trace", None) if is_trace(first) else ("rows", json_rows(path))
-    if is_finished_run(data):
-        return "result", data
-    return ("trace", None) if is_trace(data) and "schema_version" not in data else ("record", data)
+        return "rows", json_rows(path)
+    return ("result", data) if is_finished_run(data) else ("record", data)
 
 
 def _first_object(path: Path) -> Any:
@@ -179,8 +185,12 @@ def _first_object(path: Path) -> Any:
 
 
 def _runs(
-    content: Any, path: Path, reading: LogReading | None, thresholds: DiagnosticThresholds | None
-) -> dict[str, list[Moment]]:
+    content: Any,
+    path: Path,
+    reading: LogReading | None,
+    thresholds: DiagnosticThresholds | None,
+    policy: StopPolicy | None,
+) -> dict[str, Trail]:
     rows: list[Row] = json_rows(path) if content is None else _rows_in(content, path)
     if reading is None:
         columns = own_columns(rows)
@@ -191,7 +201,7 @@ def _runs(
                 f"--map h_0=…,h_L=…,g_L=…,acc=…,epoch=…. Its columns: {there}."
             )
         reading = LogReading(columns)
-    return runs_in(rows, reading, path, thresholds)
+    return runs_in(rows, reading, path, thresholds, policy)
 
 
 def _rows_in(content: Any, path: Path) -> list[Row]:

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from pydantic import Field
 
-from walkback.protocol.judge import judge
-from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.judge import read
 from walkback.protocol.schema import Record
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.moment import At
-from walkback.watch.policy import Course, Decision, StopPolicy
+from walkback.watch.policy import Decision, StopPolicy
 from walkback.watch.trace_line import TraceLine
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One measured moment of a run, judged."""
-
-    at: At
-    report: DiagnosticReport
-    seconds: float | None = None
-    """What training and measuring took since the moment before."""
+from walkback.watch.trail import Trail
 
 
 class CourseSummary(Record):
@@ -45,40 +34,39 @@ class CourseSummary(Record):
     final_accuracy: float | None = None
 
 
-def moments_of(lines: Iterable[TraceLine], thresholds: DiagnosticThresholds | None = None) -> list[Moment]:
+def trail_of(
+    lines: Iterable[TraceLine], thresholds: DiagnosticThresholds | None = None, policy: StopPolicy | None = None
+) -> Trail:
     """The lines of a trace, each judged under these thresholds."""
-    return [Moment(line.at, judge(line.measurements(), thresholds), line.seconds) for line in lines]
+    trail = Trail(policy)
+    for line in lines:
+        measured = line.measurements()
+        trail.add(line.at, measured, read(measured, thresholds), line.seconds)
+    return trail
 
 
-def summary_of(moments: Sequence[Moment], policy: StopPolicy | None = None) -> CourseSummary:
-    """First firings, and where a policy would have stopped the run."""
-    course = Course(policy or StopPolicy())
-    stopped: tuple[int, Decision] | None = None
-    for number, moment in enumerate(moments):
-        decision = course.see(moment.at, moment.report.readings)
-        if decision.stop and stopped is None:
-            stopped = number, decision
-    saved = _saved(moments, *stopped) if stopped is not None else {}
+def summary_of(trail: Trail) -> CourseSummary:
+    """First firings, and where the trail's policy would have stopped the run."""
+    saved = _saved(trail, *trail.stop) if trail.stop is not None else {}
     return CourseSummary(
-        measured=len(moments),
-        last=moments[-1].at,
-        first_fired=course.decision.first_fired,
-        final_accuracy=moments[-1].report.headline_acc,
+        measured=len(trail),
+        last=trail.at(-1),
+        first_fired=trail.course.decision.first_fired,
+        final_accuracy=trail.last.headline_acc if trail.last is not None else None,
         **saved,
     )
 
 
-def _saved(moments: Sequence[Moment], number: int, decision: Decision) -> dict[str, object]:
+def _saved(trail: Trail, number: int, decision: Decision) -> dict[str, object]:
     """What stopping there would have saved, and what accuracy it would have cost."""
-    after = moments[number + 1 :]
-    here, end = moments[number].at.position, moments[-1].at.position
-    seconds = [moment.seconds for moment in after]
-    accuracies = [m.report.headline_acc for m in after if m.report.headline_acc is not None]
+    here, end = trail.at(number).position, trail.at(-1).position
+    seconds, accuracies = trail.series("seconds")[number + 1 :], trail.series("accuracy")
+    later = [known for known in accuracies[number + 1 :] if known is not None]
     return {
         "stop": decision.at,
         "stop_reason": decision.reason,
         "saved_share": 1 - here / end if here is not None and end else None,
         "saved_seconds": sum(s for s in seconds if s is not None) if None not in seconds else None,
-        "accuracy_at_stop": moments[number].report.headline_acc,
-        "best_accuracy_after": max(accuracies) if accuracies else None,
+        "accuracy_at_stop": accuracies[number],
+        "best_accuracy_after": max(later) if later else None,
     }

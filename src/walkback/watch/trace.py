@@ -9,16 +9,18 @@ with no identity; of such a file that holds several runs, each is read by itself
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol.records import Measurements
 from walkback.protocol.schema import explain, parse_json
 from walkback.watch.identity import TRACE_VERSION, Identity, check_may_go_on, is_identity
+from walkback.watch.moment import At
 from walkback.watch.trace_file import add_text, end_line, lines_to_add_to, run_name, whole_lines
 from walkback.watch.trace_file import trace_in as trace_in
 from walkback.watch.trace_line import MEASURED, TraceLine
@@ -27,37 +29,73 @@ from walkback.watch.trace_line import nonfinite_counts as nonfinite_counts
 from walkback.watch.trace_line import rounded as rounded
 
 
-@dataclass(frozen=True)
-class TraceRun:
-    """One run in a trace, without the lines that a later start of it wrote anew."""
+class RunInTrace:
+    """One run in a trace: what it is told by, and where it stands. Subclasses keep its lines, or what they need."""
 
-    identity: Identity | None = None
-    """None in a file of the zoo, or of an earlier walkback."""
-    told_by: str = ""
-    """What tells it from the run before it in the same file."""
-    lines: list[TraceLine] = field(default_factory=list)
+    def __init__(self, identity: Identity | None = None, told_by: str = "") -> None:
+        self.identity = identity
+        """None in a file of the zoo, or of an earlier walkback."""
+        self.told_by = told_by
+        """What tells it from the run before it in the same file."""
 
-    def add(self, line: TraceLine) -> None:
+    def add(self, line: TraceLine, measured: Measurements) -> None:
         """Take in the next line, which replaces those of the same or a later moment."""
-        while self.lines and line.not_after(self.lines[-1]):
-            self.lines.pop()
-        self.lines.append(line)
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def first(self) -> At:
+        """The first moment."""
+        raise NotImplementedError
+
+    @property
+    def sites(self) -> int:
+        """How many sites its lines have; 0 where none has any."""
+        raise NotImplementedError
 
     def ends_before(self, line: TraceLine) -> str:
         """Why a line must be of another run; empty where it may be of this one.
 
         A run goes back to a checkpoint, and not to its start; and no run changes the number of its sites.
         """
-        if self.identity is not None or not self.lines:
+        if self.identity is not None or not len(self):
             return ""
-        sites = next((known.sites for known in reversed(self.lines) if known.sites), 0)
-        if line.sites and sites and line.sites != sites:
-            return f"the number of its sites, {line.sites} in place of {sites}"
-        first = self.lines[0]
+        if line.sites and self.sites and line.sites != self.sites:
+            return f"the number of its sites, {line.sites} in place of {self.sites}"
         # A step that ends an epoch is written twice, in the second line with its epoch.
-        if line.not_after(first) and (len(self.lines) > 1 or not first.not_after(line)):
+        if line.not_after(self.first) and (len(self) > 1 or not self.first.not_after(line)):
             return f"its numbers, which begin again at {line.at}"
         return ""
+
+
+class TraceRun(RunInTrace):
+    """One run in a trace with its lines, without those that a later start of it wrote anew."""
+
+    def __init__(self, identity: Identity | None = None, told_by: str = "") -> None:
+        super().__init__(identity, told_by)
+        self.lines: list[TraceLine] = []
+
+    def add(self, line: TraceLine, measured: Measurements) -> None:
+        """Keep the line."""
+        del measured
+        while self.lines and line.not_after(self.lines[-1]):
+            self.lines.pop()
+        self.lines.append(line)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def first(self) -> At:
+        """The first moment."""
+        return self.lines[0]
+
+    @property
+    def sites(self) -> int:
+        """Of the last line that has any."""
+        return next((line.sites for line in reversed(self.lines) if line.sites), 0)
 
     @property
     def held(self) -> str:
@@ -66,12 +104,43 @@ class TraceRun:
         return f"{count} line{'' if count == 1 else 's'} up to {self.lines[-1].at}"
 
 
+Run = TypeVar("Run", bound=RunInTrace)
+
+
+class Runs(Generic[Run]):
+    """The runs of a trace, told apart as its lines come in."""
+
+    def __init__(self, path: str | Path, begin: Callable[[Identity | None, str], Run]) -> None:
+        self.path, self._begin = path, begin
+        self._runs: list[Run] = []
+
+    def take(self, number: int, text: str) -> None:
+        """The next line of the file: an identity, a measurement, or nothing."""
+        where, runs = f"{self.path}, line {number}", self._runs
+        identity = _identity(text, where)
+        if identity is not None:
+            known = runs[-1].identity if runs else None
+            if known is None or not identity.is_of(known):
+                runs.append(self._begin(identity, f"its identity, in line {number}"))
+        elif text.strip():
+            line, measured = _parsed(text, where)
+            told_by = runs[-1].ends_before(line) if runs else "nothing"
+            if told_by:
+                runs.append(self._begin(None, f"{told_by} (line {number})"))
+            runs[-1].add(line, measured)
+
+    @property
+    def found(self) -> list[Run]:
+        """Every run that has a line."""
+        return [run for run in self._runs if len(run)]
+
+
 @dataclass(frozen=True)
-class NamedRun:
+class NamedRun(Generic[Run]):
     """A run in a trace with what it is called, and what a reader must know of the file that it is from."""
 
     name: str
-    run: TraceRun
+    run: Run
     remark: str = ""
 
 
@@ -86,9 +155,14 @@ def read_runs(path: str | Path) -> list[TraceRun]:
     return _runs(whole_lines(path), path)
 
 
-def named_runs(path: Path) -> list[NamedRun]:
+def named_runs(path: Path) -> list[NamedRun[TraceRun]]:
     """The same, each with a name; where there are several, it is remarked on."""
-    runs, name = read_runs(path), run_name(path)
+    return named(read_runs(path), path)
+
+
+def named(runs: Sequence[Run], path: Path) -> list[NamedRun[Run]]:
+    """The runs of a file with their names."""
+    name = run_name(path)
     if len(runs) < 2:
         return [NamedRun(name, run) for run in runs]
     return [
@@ -97,7 +171,7 @@ def named_runs(path: Path) -> list[NamedRun]:
     ]
 
 
-def _remark(path: Path, runs: Sequence[TraceRun], number: int) -> str:
+def _remark(path: Path, runs: Sequence[RunInTrace], number: int) -> str:
     apart = "the first of them" if number == 1 else f"told from the one before by {runs[number - 1].told_by}"
     return f"{path} holds {len(runs)} runs: this is number {number}, {apart}."
 
@@ -111,26 +185,15 @@ def trace_of_result(data: dict[str, Any], path: Path) -> list[TraceLine]:
     """The trace in the result of a run."""
     run = TraceRun()
     for number, text in enumerate(map(json.dumps, data["trace"]), 1):
-        run.add(_parsed(text, f"{path}, line {number}"))
+        run.add(*_parsed(text, f"{path}, line {number}"))
     return run.lines
 
 
 def _runs(texts: Iterable[str], path: str | Path) -> list[TraceRun]:
-    runs: list[TraceRun] = []
+    runs = Runs(path, TraceRun)
     for number, text in enumerate(texts, 1):
-        where = f"{path}, line {number}"
-        identity = _identity(text, where)
-        if identity is not None:
-            known = runs[-1].identity if runs else None
-            if known is None or not identity.is_of(known):
-                runs.append(TraceRun(identity, f"its identity, in line {number}"))
-        elif text.strip():
-            line = _parsed(text, where)
-            told_by = runs[-1].ends_before(line) if runs else "nothing"
-            if told_by:
-                runs.append(TraceRun(told_by=f"{told_by} (line {number})"))
-            runs[-1].add(line)
-    return [run for run in runs if run.lines]
+        runs.take(number, text)
+    return runs.found
 
 
 def _identity(text: str, where: str) -> Identity | None:
@@ -152,15 +215,15 @@ def _identity(text: str, where: str) -> Identity | None:
         return None  # the line itself is told to be none
 
 
-def _parsed(text: str, where: str) -> TraceLine:
+def _parsed(text: str, where: str) -> tuple[TraceLine, Measurements]:
+    """A line and its figures."""
     try:
         line = TraceLine.model_validate_json(text)
-        line.measurements()
+        return line, line.measurements()
     except ValidationError as error:
         raise RecordError(f"{where} is not a line of a trace: {explain(error)}.") from None
     except InputError as error:
         raise RecordError(f"{where}: {error}.") from None
-    return line
 
 
 class OpenTrace:
@@ -185,6 +248,16 @@ class OpenTrace:
         """Add one line, after the identity where it is the first."""
         add_text(self.path, ("" if self._begun else self.own.line() + "\n") + line.line() + "\n")
         self._begun = True
+
+
+def begins_trace(path: Path) -> bool:
+    """Whether the first line of a file is one of a trace, and the file no report or result in one line."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = parse_json(file.readline())
+    except (OSError, ValueError):
+        return False
+    return is_trace(first) and "schema_version" not in first and not is_finished_run(first)
 
 
 def is_trace(record: Any) -> bool:

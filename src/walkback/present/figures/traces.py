@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from walkback.present.figures.style import COLOURS, MARKERS
+from walkback.present.thinning import kept
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from walkback.present.traces import Traced
 
 _MOST_MARKERS = 40
+_MOST_POINTS = 4000
+_LETTERS = {"gradient": "b", "growth": "a"}
+"""Whose firings a panel must not lose."""
 _DARK = "#444444"
 
 
@@ -49,7 +54,7 @@ def _legend(figure: Any, axes: Any, stops: bool) -> None:
 
 
 def _unit(trace: Traced) -> str:
-    return "epoch" if any(moment.at.epoch is not None for moment in trace.moments) else "step"
+    return "epoch" if trace.trail.counts_epochs else "step"
 
 
 def _panel(axes: Axes, traces: Sequence[Traced], name: str, title: str, threshold: float | None, log: bool) -> None:
@@ -68,8 +73,10 @@ def _panel(axes: Axes, traces: Sequence[Traced], name: str, title: str, threshol
 
 
 def _line(axes: Axes, trace: Traced, name: str, number: int) -> None:
-    points = [(moment.at.position, value) for moment, value in zip(trace.moments, trace.series(name), strict=True)]
-    known = [(x, y) for x, y in points if x is not None and y is not None and y - y == 0]
+    values, places = trace.series(name), trace.trail.positions()
+    stopped = [] if trace.trail.stop is None else [trace.trail.stop[0]]
+    shown = kept(values, _MOST_POINTS, trace.trail.fired(_LETTERS.get(name, "")), stopped)
+    known = [(places[i], y) for i in shown if (y := values[i]) is not None and math.isfinite(y)]
     if not known:
         return
     xs, ys = zip(*known, strict=True)
