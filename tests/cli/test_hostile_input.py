@@ -13,6 +13,7 @@ import pytest
 
 from walkback.cli import main
 from walkback.protocol.schema import write_whole
+from walkback.run_ids import run_id_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 AUDIT = RESULTS / "audit_student_net_d128_synthetic_teacher.json"
@@ -209,14 +210,15 @@ def test_one_broken_result_does_not_hide_the_others(walkback, tmp_path, content)
     archive.mkdir(parents=True)
     sound = json.loads((RESULTS / "runs" / f"{RUN}.json").read_text())
     (archive / f"{RUN}.json").write_text(json.dumps(sound))
-    broken = tmp_path / "runs" / ("a" * 12)
+    config = sound["config"] | {"seed": 1_000_003}
+    broken = tmp_path / "runs" / run_id_of(config)
     broken.mkdir(parents=True)
-    (broken / "config.json").write_text(json.dumps({"id": "a" * 12, "name": "broken", "config": sound["config"]}))
+    (broken / "config.json").write_text(json.dumps({"id": broken.name, "name": "broken", "config": config}))
     (broken / "result.json").write_text(content)
     status, printed, error = walkback("runs", "--runs", tmp_path / "runs")
     assert status == 0
     assert RUN in printed
-    assert "a" * 12 in error
+    assert broken.name in error
 
 
 def test_a_pipe_is_written_to_and_stays_one(tmp_path):

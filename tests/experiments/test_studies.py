@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reference.made_results import epoch, network, row, write, write_audit, write_run
+from reference.made_results import epoch, network, row, run_file, write, write_audit, write_run
 from walkback.cli.main import app
 from walkback.errors import InputError, RecordError, UnknownName, WalkbackError
 from walkback.experiments.studies import STUDIES
@@ -109,7 +109,7 @@ def test_first_firing_epochs_are_those_of_the_trace(made):
 
 
 def test_an_epoch_that_was_not_measured_is_not_one_at_which_nothing_fires(made):
-    path = made.parent / "runs" / "aaa.json"
+    path = run_file(made.parent, "aaa")
     run = json.loads(path.read_text())
     run["trace"][2] |= {"residual_norms": None, "bp_grad_norms": None}
     write(path, run)
@@ -140,7 +140,7 @@ def test_random_init_reads_epoch_0_and_sees_when_methods_start_apart(made, chang
     assert (found["accuracy"], found["near_chance"]) == (0.1, True)
     assert found["fired"] == ["c"]
     assert found["methods"] == ["calm", "loud"]
-    path = made.parent / "runs" / "bbb.json"
+    path = run_file(made.parent, "bbb")
     run = json.loads(path.read_text())
     run["trace"][0][changed] = [0.9] * 5  # another head, say, has other gradients behind the same norms
     write(path, run)
@@ -238,10 +238,10 @@ def test_studies_need_no_torch(made, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "error", "words"),
     [
-        (lambda r: (r / "runs" / "aaa.json").unlink(), RecordError, "aaa.json, which is not there. Make the run again"),
-        (lambda r: (r / "runs" / "aaa.json").write_text('{"id": "aa'), RecordError, "is not JSON"),
+        (lambda r: run_file(r, "aaa").unlink(), RecordError, "json, which is not there. Make the run again: .* aaa"),
+        (lambda r: run_file(r, "aaa").write_text('{"id": "aa'), RecordError, "is not JSON"),
         (
-            lambda r: (r / "runs" / "aaa.json").write_text('{"id": "zzz", "trace": []}'),
+            lambda r: run_file(r, "aaa").write_text('{"id": "zzz", "trace": []}'),
             RecordError,
             "not the result of",
         ),

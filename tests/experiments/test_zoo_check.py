@@ -12,12 +12,11 @@ PROTOTYPE = Recipe("prototype", {"method": "dfa", "epochs": 1}, (0.3, 0.3), grow
 
 
 def line(fired=()):
-    """Norms on which these diagnostics fire; what a line itself says of firing is not believed."""
+    """A line of a trace on which these fire, whatever it says itself."""
     return {
-        "epoch": 1,
-        "residual_norms": [1.0, 60.0 if "a" in fired else 2.0],
+        "residual_norms": [1.0, 150.0 if "a" in fired else 1.1], "fired": ["a", "b"],
         "bp_grad_norms": [1e-3, 1e-9 if "b" in fired else 1e-3],
-    }
+    }  # fmt: skip
 
 
 def result(accuracy=0.31, norms=(1.0, 150.0), fired=("a", "b")):

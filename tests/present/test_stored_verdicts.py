@@ -146,7 +146,7 @@ def write_audit(folder, reports):
 
 def test_audits_studies_and_evidence_judge_again(tmp_path):
     path = write_audit(tmp_path, [forged(EXPLODED) | {"seed": seed} for seed in (1, 2, 3)])
-    with pytest.warns(WalkbackWarning, match="audit_made.json, .DFA., seed .: the record says “trustworthy”"):
+    with pytest.warns(WalkbackWarning, match="audit_made.json, 'DFA', seed .: the record says “trustworthy”"):
         audit = load_audit(path)
     assert {r.verdict for r in audit.reports} == {REAL}
     with pytest.warns(WalkbackWarning, match="the record says"):

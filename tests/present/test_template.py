@@ -13,6 +13,9 @@ import pytest
 from present_samples import AWKWARD, HOSTILE, full, healthy
 
 from walkback.cli import main
+from walkback.experiments.baselines import matched_baseline
+from walkback.experiments.config import RunConfig
+from walkback.experiments.store import described
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.present.template import NORMALISATION, TEMPLATES, form_of
 from walkback.registry import ARCHITECTURES
@@ -74,7 +77,7 @@ def test_the_figures_are_those_of_the_record(report):
 
 def test_the_baseline_beside_a_run_is_taken_in(report, tmp_path):
     (tmp_path / RUN.name).write_bytes(RUN.read_bytes())
-    baseline = RESULT | {"id": RESULT["baseline"]["id"], "accuracy": 0.3011}
+    baseline = RESULT | described(matched_baseline(RunConfig.from_dict(RESULT["config"]))) | {"accuracy": 0.3011}
     (tmp_path / f"{RESULT['baseline']['id']}.json").write_text(json.dumps(baseline))
     _, page, _ = report(tmp_path / RUN.name, "--template", "markdown")
     assert "**matched frozen baseline**: 30.11 % on 10,000 samples" in page

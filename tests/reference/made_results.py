@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, NullAlignment
+from walkback.run_ids import run_id_of
 
 SITES = 5
 
@@ -86,17 +88,33 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-def write_run(results: Path, run_id: str, trace: Sequence[Mapping[str, Any]], **others: Any) -> None:
-    content = {"id": run_id, "trace": list(trace), "test_samples": 10_000} | others
-    write(results / "runs" / f"{run_id}.json", content)
+def settings_of(name: str) -> dict[str, Any]:
+    """The settings of a run that is called so in a test: its own, by its seed."""
+    seed = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
+    options = {"method_options": {}, "architecture_options": {}, "data_options": {}}
+    return {"method": "bp", "architecture": "resmlp", "data": "digits", "seed": seed, "epochs": 1} | options
+
+
+def made_id(name: str) -> str:
+    """The id that a run which is called so in a test has."""
+    return run_id_of(settings_of(name))
+
+
+def run_file(results: Path, name: str) -> Path:
+    return results / "runs" / f"{made_id(name)}.json"
+
+
+def write_run(results: Path, name: str, trace: Sequence[Mapping[str, Any]], **others: Any) -> None:
+    content = {"id": made_id(name), "config": settings_of(name), "trace": list(trace), "test_samples": 10_000}
+    write(run_file(results, name), content | others)
 
 
 def row(label: str, seed: int, run_id: str = "", baseline: str = "", error: str = "") -> dict[str, Any]:
-    """One entry of an audit's `runs`."""
+    """One entry of an audit's `runs`; runs are called as in `write_run`."""
     return {
-        "label": label, "method": label.split(":")[0], "seed": seed, "id": run_id,
+        "label": label, "method": label.split(":")[0], "seed": seed, "id": made_id(run_id) if run_id else "",
         "command": f"walkback train … {run_id}", "error": error,
-        "baseline": baseline, "baseline_command": "walkback train …",
+        "baseline": made_id(baseline) if baseline else "", "baseline_command": "walkback train …",
         "baseline_error": "" if baseline else "not finished",
     }  # fmt: skip
 

@@ -10,6 +10,7 @@ from walkback.errors import InputError, RecordError
 from walkback.protocol.again import warn_of_stored
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import STUDY_VERSION, audit_digest, read_json
+from walkback.run_ids import checked_id, held_to_id
 
 SEEDS_NEEDED = 3
 """Of a method, for any claim on it: the published ones are of three."""
@@ -77,8 +78,14 @@ class Results:
         file = f"audit_{audit}.json"
         rows = self._finished_rows(file, labels)
         _require_seeds(file, [(row["label"], row["seed"]) for row in rows], labels)
-        files = [f"runs/{row['id']}.json" for row in rows]
-        return [Run(row["label"], row["seed"], at, self.read(at)) for row, at in zip(rows, files, strict=True)]
+        files = [f"runs/{checked_id(row['id'], self.folder / file)}.json" for row in rows]
+        return [
+            Run(row["label"], row["seed"], at, self._run(row["id"], at)) for row, at in zip(rows, files, strict=True)
+        ]
+
+    def _run(self, run_id: str, file: str) -> dict[str, Any]:
+        """What `runs/ID.json` holds, which has to be that run."""
+        return held_to_id(self.read(file), run_id, self.folder / file)
 
     def _finished_rows(self, file: str, labels: Sequence[str]) -> list[dict[str, Any]]:
         """The rows of an audit, of these methods if any are named; one that is not finished decides nothing."""

@@ -12,6 +12,7 @@ from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import reading
 from walkback.protocol.scores import Frozen
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.run_ids import frozen_settings
 
 if TYPE_CHECKING:
     from walkback.experiments.store import RunStore, StoredRun
@@ -22,16 +23,9 @@ FROZEN = Frozen(blocks=("blocks.*",))
 
 
 def matched_baseline(config: RunConfig) -> RunConfig | None:
-    """The same run with its blocks frozen at their initial weights; None for a run that is a baseline.
-
-    A run of which some blocks learn, `ladder:K`, has the baseline of which none does. Random targets stay random.
-
-    The penalty is on blocks that learn. With none it does nothing, so it is left out, and one baseline serves
-    every strength of it.
-    """
-    if config.freezing in ("blocks", "shallow"):
-        return None
-    return config.changed(freezing="blocks", method_options={**config.method_options, "penalty": 0.0})
+    """The same run with its blocks frozen at their initial weights; None for a run that is a baseline."""
+    frozen = frozen_settings(config.to_dict())
+    return None if frozen is None else RunConfig(**frozen)
 
 
 def finished_report(

@@ -15,7 +15,6 @@ architecture and the data set, so a config says all that a run depends on.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import sys
@@ -30,15 +29,12 @@ from walkback.errors import InputError
 from walkback.experiments.options import LARGEST, SECTIONS, changed_options, complete_options
 from walkback.protocol.schema import Record, shortened
 from walkback.registry import did_you_mean
+from walkback.run_ids import hashed
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-CONFIG_VERSION = 1
-"""Raised when the same config comes to mean another run; ids made before then no longer match."""
-ID_LENGTH = 12
 
 
 class RunConfig(Record):
@@ -105,8 +101,7 @@ class RunConfig(Record):
     @cached_property
     def run_id(self) -> str:
         """Twelve hex digits of the SHA-256 of the identity."""
-        canonical = json.dumps({"version": CONFIG_VERSION} | self.identity, sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:ID_LENGTH]
+        return hashed(self.identity)
 
     @cached_property
     def name(self) -> str:

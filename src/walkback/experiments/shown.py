@@ -16,6 +16,7 @@ from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import read_json, reading
+from walkback.run_ids import checked_id, held_to_id, is_id
 from walkback.watch.replay import replay, traced
 from walkback.watch.summary import trail_of
 from walkback.watch.trace import begins_trace
@@ -74,6 +75,7 @@ def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
                 f"{path} is a run's result of version {data['result_version']!r}, and this walkback reads "
                 f"{RESULT_VERSION}. Show it with the walkback that wrote it."
             )
+        held_to_id(data, path.stem if is_id(path.stem) else None, path)
         yield _from_result(data, _beside(path, data), str(path))
     elif isinstance(data, dict) and "audit_version" in data:
         yield from _audited(path)
@@ -118,10 +120,11 @@ def _replayed(entry: dict[str, Any], source: str) -> Network:
 
 def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
     """The result of the matched baseline, if it lies in the same folder."""
-    baseline = result.get("baseline")
-    named = baseline.get("id") if isinstance(baseline, Mapping) else None  # what is malformed is told by `_from_result`
-    other = path.parent / f"{named}.json" if named else None
-    return read_json(other) if other is not None and other.is_file() else None
+    if result["baseline"] is None:
+        return None
+    named = checked_id(result["baseline"]["id"], path)
+    other = path.parent / f"{named}.json"
+    return held_to_id(read_json(other), named, other) if other.is_file() else None
 
 
 def _stored(run: StoredRun, store: RunStore) -> Network:
@@ -140,11 +143,11 @@ def _audited(path: Path) -> Iterator[Network]:
     folder = path.parent / "runs"
     for report in audit.reports:
         row = rows.get((report.method_name, report.seed))
-        run = folder / f"{row['id']}.json" if row else None
-        if run is None or not run.is_file():
+        run = folder / f"{checked_id(row['id'], path)}.json" if row else None
+        if row is None or run is None or not run.is_file():
             yield Network(report)
             continue
-        result = read_json(run)
+        result = held_to_id(read_json(run), row["id"], run)
         shown = _from_result(result, _beside(run, result), str(run))
         yield replace(shown, report=report)
 

@@ -29,6 +29,7 @@ from walkback.experiments.config import RunConfig
 from walkback.experiments.own_files import refuse_link
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.schema import read_json, write_whole
+from walkback.run_ids import checked_id, held_to_id, is_id
 
 ENVIRONMENT = "WALKBACK_RUNS"
 DEFAULT_FOLDER = "runs"
@@ -74,7 +75,7 @@ class StoredRun:
         settings = read_json(self._settings_file)
         if not isinstance(settings, dict) or not isinstance(settings.get("config"), dict):
             raise RecordError(f"{self._settings_file} does not say what its run is. Remove it, or train the run again.")
-        return settings
+        return held_to_id(settings, self.run_id if is_id(self.run_id) else None, self._settings_file)
 
     @property
     def _settings_file(self) -> Path:
@@ -160,12 +161,12 @@ class StoredRun:
         result = read_json(self.result_file)
         if not isinstance(result, dict) or not result.keys() >= RESULT_PARTS:
             raise RecordError(f"{self.result_file} is not the result of a run. Remove it, and train the run again.")
-        if result["id"] != self.run_id or result.get("result_version") != RESULT_VERSION:
+        if result.get("result_version") != RESULT_VERSION:
             raise RecordError(
-                f"{self.result_file} is the result of run {result['id']}, version {result.get('result_version')}; "
-                f"expected {self.run_id}, version {RESULT_VERSION}. Remove it, and train the run again."
+                f"{self.result_file} is the result of a run, version {result.get('result_version')}; expected version "
+                f"{RESULT_VERSION}. Remove it, and train the run again."
             )
-        return result
+        return held_to_id(result, self.run_id, self.result_file)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, which is what makes a run finished."""
@@ -210,7 +211,8 @@ class RunStore:
         return self.at(config.run_id)
 
     def at(self, run_id: str) -> StoredRun:
-        """The place of the run with that whole id, whether it is there or not."""
+        """The place of the run with that whole id, whether it is there or not; what is no id makes no path."""
+        checked_id(run_id, f"the store {self.place}")
         archived = self.archive / f"{run_id}.json"
         return StoredRun(self.root / run_id, archived if archived.exists() else None)
 
@@ -248,8 +250,8 @@ class RunStore:
         return iter(run for _, run in sorted(named, key=lambda pair: pair[0]))
 
     def _ids(self) -> list[str]:
-        ids = {path.parent.name for path in self.root.glob("*/config.json")}
-        return sorted(ids | {path.stem for path in self.archive.glob("*.json")})
+        names = {path.parent.name for path in self.root.glob("*/config.json")}
+        return sorted(filter(is_id, names | {path.stem for path in self.archive.glob("*.json")}))
 
     def find(self, prefix: str) -> StoredRun:
         """The run whose id starts like this; none or several are refused."""

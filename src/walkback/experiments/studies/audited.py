@@ -18,6 +18,7 @@ from walkback.protocol.again import warn_of_stored
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.schema import audit_digest, content_digest, explain, file_name, read_json, reading
+from walkback.run_ids import checked_id, held_to_id
 from walkback.watch.replay import Replayed, replay
 
 CLASSES = 10
@@ -172,11 +173,11 @@ def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
 
 
 def _run_file(folder: Path, run_id: str, command: str) -> dict[str, Any]:
-    path = folder / f"{run_id}.json"
+    path = folder / f"{checked_id(run_id, 'the audit')}.json"
     if not path.exists():
         raise RecordError(f"the audit refers to {path}, which is not there. Make the run again: {command}")
-    result = read_json(path)
-    if not isinstance(result, dict) or "trace" not in result or result.get("id") != run_id:
+    result = held_to_id(read_json(path), run_id, path, f"make the run again: {command}")
+    if "trace" not in result:
         raise RecordError(f"{path} is not the result of run {run_id}. Remove it and make the run again: {command}")
     return result
 
