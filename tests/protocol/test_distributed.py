@@ -16,6 +16,7 @@ from walkback.errors import InputError
 from walkback.protocol import distributed
 from walkback.protocol.distributed import Measured, _agreed, _merged_parts
 from walkback.protocol.fidelity import Fidelity
+from walkback.protocol.finite_differences import DIRECTIONS
 from walkback.protocol.losses import Answers
 
 SCRIPT = Path(ranks.__file__)
@@ -74,7 +75,7 @@ def same_as_one_process(found, samples):
     got, wanted = figures(found[0]), figures(expected)
     # The check of the reference takes a few samples of each rank, and so others than one process alone does.
     assert found[0]["reference_check"]["passed"]
-    assert found[0]["reference_check"]["directions"] == 6 * len(found)
+    assert found[0]["reference_check"]["directions"] == DIRECTIONS * len(found)
     got, wanted = ({k: v for k, v in f.items() if not k.startswith(".reference_check")} for f in (got, wanted))
     assert got.keys() == wanted.keys()
     for place, value in wanted.items():
