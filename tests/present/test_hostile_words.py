@@ -54,7 +54,7 @@ def changed(data, path, new):
 RECORD = full(notes="n", warnings=("w",), extra={"own": 1.0}).to_dict()
 RECORD["stored"] = {"verdict": "said", "version": "1", "differs": ["(a) PASS there, FIRE here"]}
 PLACES = [path for path in leaves(RECORD) if RECORD["verdict"] != path]
-CLOSED = {"letter", "unit", "state", "comparison", "verdict"}
+CLOSED = {"letter", "unit", "state", "comparison", "verdict", "outcome"}
 
 
 def is_closed(path):

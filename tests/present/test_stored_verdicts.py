@@ -192,12 +192,13 @@ def test_a_verdict_that_asked_for_all_four_stays_incomplete():
     assert (again.verdict, again.stored) == ("incomplete: (c), (d) not measured", None)
 
 
-def test_a_reading_of_a_diagnostic_that_is_not_known_here_still_counts():
+def test_a_reading_of_a_diagnostic_that_is_not_known_here_is_kept_and_no_panel_counts_it():
     own = {"letter": "e", "name": "own", "state": "FIRE", "reason": "own reason"}
     sound = judge(Measurements(residual_norms=[1, 1.1], bp_grad_norms=[1e-3, 1e-3])).to_dict()
     data = sound | {"readings": [*sound["readings"], own], "verdict": "needs walk-back: own reason"}
     again = DiagnosticReport.from_dict(data)
-    assert (again.verdict, again.stored) == ("needs walk-back: own reason", None)
+    assert again.verdict == "trustworthy"
+    assert again.stored.verdict == "needs walk-back: own reason"
     assert again.reading("e").reason == "own reason"
 
 

@@ -15,7 +15,8 @@ from walkback.errors import InputError, RecordError
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Alignment, DiagnosticReport, Interval, Measurements, State
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.verdict import exit_status, qualified
+from walkback.present.outline import verdict_line
+from walkback.protocol.verdict import exit_status
 
 HEALTHY = {
     "residual_norms": [8.7, 8.8, 8.9],
@@ -40,7 +41,7 @@ def test_a_healthy_network_is_trustworthy_and_complete():
     assert judged.verdict == "trustworthy"
     assert judged.complete
     assert set(states(judged).values()) == {State.PASS}
-    assert qualified(judged.verdict, judged.readings) == "trustworthy on (a), (b), (c), (d)"
+    assert verdict_line(judged) == "trustworthy on (a), (b), (c), (d)"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_what_was_not_measured_is_said_and_is_not_a_pass():
     judged = judge(Measurements(residual_norms=[1, 1.1], bp_grad_norms=[1e-3, 1e-3]))
     assert judged.verdict == "trustworthy"
     assert not judged.complete
-    assert qualified(judged.verdict, judged.readings) == "trustworthy on (a), (b); (c), (d) not measured"
+    assert verdict_line(judged) == "trustworthy on (a), (b); (c), (d) not measured"
     assert states(judged)["d"] is State.NOT_MEASURED
 
 
@@ -142,10 +143,10 @@ def test_a_firing_outranks_incomplete():
     assert judged.verdict == "needs walk-back: deep blocks fail to beat frozen-random baseline"
 
 
-def test_exit_status_of_several_verdicts():
-    assert exit_status(["trustworthy"]) == 0
-    assert exit_status(["trustworthy", "incomplete: x"]) == 3
-    assert exit_status(["incomplete: x", "needs walk-back: y"]) == 1
+def test_exit_status_of_several_outcomes():
+    assert exit_status(["pass"]) == 0
+    assert exit_status(["pass", "incomplete"]) == 3
+    assert exit_status(["incomplete", "fail"]) == 1
 
 
 def interval(low, high):
@@ -261,8 +262,8 @@ def test_save_and_load(tmp_path):
 
 def test_another_schema_version_and_unknown_fields_are_refused():
     data = report().to_dict()
-    with pytest.raises(RecordError, match="schema_version 2; this walkback reads version 1"):
-        DiagnosticReport.from_dict(data | {"schema_version": 2})
+    with pytest.raises(RecordError, match="schema_version 3; this walkback reads the versions 1 and 2"):
+        DiagnosticReport.from_dict(data | {"schema_version": 3})
     with pytest.raises(RecordError, match="no schema_version"):
         DiagnosticReport.from_dict({k: v for k, v in data.items() if k != "schema_version"})
     with pytest.raises(RecordError, match="colour"):

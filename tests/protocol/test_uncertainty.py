@@ -63,7 +63,7 @@ def drift_figures(gradients):
     for number in range(0, len(gradients), GROUP):
         chunk = torch.as_tensor(gradients[number : number + GROUP])
         groups[number // GROUP] = GroupSums(chunk.sum(0), chunk.square().sum().reshape(1), len(chunk))
-    return DirectionDrift.figures(Part(groups, (gradients.shape[1],), 0))
+    return DirectionDrift.summarise(Part(groups, (gradients.shape[1],), 0))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.001, 0.0033, 0.02, 0.49])

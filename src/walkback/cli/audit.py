@@ -110,7 +110,8 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, execu
         refuse_to_lose_rows,
         write_audit,
     )
-    from walkback.protocol.verdict import EXIT_ERROR, INCOMPLETE, exit_status
+    from walkback.protocol.records import DiagnosticReport
+    from walkback.protocol.verdict import EXIT_ERROR, exit_status
 
     for name, grid in grids.items():
         refuse_to_lose_rows(audit_file(results, name), grid)
@@ -121,6 +122,6 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, execu
         refuse_to_lose_reports(audit_file(results, name), made[-1])
         write_audit(audit_file(results, name), made[-1])
         print_audit(made[-1], audit_file(results, name), output())
-    verdicts = [report["verdict"] for audit in made for report in audit["reports"]]
-    verdicts += [INCOMPLETE + row["error"] for audit in made for row in audit["runs"] if row["error"]]
-    return EXIT_ERROR if errors else exit_status(verdicts)
+    outcomes = [DiagnosticReport.from_dict(report).outcome for audit in made for report in audit["reports"]]
+    without = any(row["error"] for audit in made for row in audit["runs"])
+    return EXIT_ERROR if errors else exit_status([*outcomes, "incomplete"] if without else outcomes)

@@ -10,26 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from walkback.cli.output import require_writable
-from walkback.cli.thresholds import (
-    DriftCeilingOption,
-    DriftShareOption,
-    ExplosionRatioOption,
-    FrozenMarginOption,
-    GradientFloorOption,
-    OtherMarginOption,
-    thresholds_from,
-)
+from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.cli.train import RunsOption
 from walkback.errors import InputError
+from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from walkback.protocol.records import DiagnosticReport
-    from walkback.protocol.thresholds import DiagnosticThresholds
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("diagnose")(diagnose)
+    app.command("diagnose")(with_thresholds(diagnose))
 
 
 def diagnose(
@@ -57,27 +49,18 @@ def diagnose(
     tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
     require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
     runs: RunsOption = None,
-    g_norm_floor: GradientFloorOption = None,
-    h_norm_explosion_ratio: ExplosionRatioOption = None,
-    stability_drift_ceiling: DriftCeilingOption = None,
-    frozen_acc_margin_pp: FrozenMarginOption = None,
-    frozen_margin: OtherMarginOption = None,
-    drift_share_ceiling: DriftShareOption = None,
+    panel: PanelOption = None,
+    thresholds: DiagnosticThresholds | None = None,
 ) -> int:
     """Measure one network and say whether its result can be trusted."""
     from walkback.cli.stored import diagnose_stored, is_stored
     from walkback.present.text import print_report
+    from walkback.protocol.judge import under
+    from walkback.protocol.panels import panel_named
     from walkback.protocol.verdict import exit_status
 
     require_writable([json_file, html_file], [target, *_store_of(target, runs)])
-    thresholds = thresholds_from(
-        g_norm_floor,
-        h_norm_explosion_ratio,
-        stability_drift_ceiling,
-        frozen_acc_margin_pp,
-        frozen_margin,
-        drift_share_ceiling,
-    )
+    panel_named(panel)  # refused before anything is measured
     if not target:
         raise InputError("TARGET is ''; expected a run id, a run's folder, a checkpoint, or file.py:function.")
     how = {
@@ -93,13 +76,14 @@ def diagnose(
         report = diagnose_stored(target, runs, thresholds, require_all, measuring)
     else:
         report = _diagnose_function(target, thresholds, require_all, measuring)
+    report = report if panel is None else under(report, panel, require_all)
     # Written first: whoever was to read what is printed may have gone.
     if json_file is not None:
         report.save(json_file)
     if html_file is not None:
         report.to_html(html_file)
     print_report(report)
-    return exit_status([report.verdict])
+    return exit_status([report.outcome])
 
 
 def _index_or_key(logits: str | None) -> int | str | None:

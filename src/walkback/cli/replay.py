@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from walkback.cli.thresholds import (
-    DriftCeilingOption,
-    DriftShareOption,
-    ExplosionRatioOption,
-    FrozenMarginOption,
-    GradientFloorOption,
-    OtherMarginOption,
-    thresholds_from,
-)
+from walkback.cli.thresholds import PanelOption, with_thresholds
+from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from walkback.watch.replay import Replayed
@@ -25,7 +18,7 @@ LOGS, STOPPING = "Logs of other programs", "When a run would have been stopped"
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("replay")(replay)
+    app.command("replay")(with_thresholds(replay))
 
 
 def replay(
@@ -57,12 +50,8 @@ def replay(
     warmup: Annotated[float, typer.Option(help="Not at an epoch below this.", rich_help_panel=STOPPING)] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write one object per report.")] = None,
     require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
-    g_norm_floor: GradientFloorOption = None,
-    h_norm_explosion_ratio: ExplosionRatioOption = None,
-    stability_drift_ceiling: DriftCeilingOption = None,
-    frozen_acc_margin_pp: FrozenMarginOption = None,
-    frozen_margin: OtherMarginOption = None,
-    drift_share_ceiling: DriftShareOption = None,
+    panel: PanelOption = None,
+    thresholds: DiagnosticThresholds | None = None,
 ) -> int:
     """Judge recorded measurements again; what a record lacks stays not measured.
 
@@ -74,22 +63,21 @@ def replay(
     from walkback.watch.replay import replay as judge_files
 
     require_writable([json_file], files)
-    thresholds = thresholds_from(
-        g_norm_floor,
-        h_norm_explosion_ratio,
-        stability_drift_ceiling,
-        frozen_acc_margin_pp,
-        frozen_margin,
-        drift_share_ceiling,
-    )
     policy = StopPolicy.of(stop_on, patience, warmup)
     judged = judge_files(
-        files, thresholds, require_all, columns=columns, blocks=blocks, loss_batch=loss_batch, policy=policy
+        files,
+        thresholds,
+        require_all,
+        panel=panel,
+        columns=columns,
+        blocks=blocks,
+        loss_batch=loss_batch,
+        policy=policy,
     )
     if json_file is not None:
         _write(judged, json_file)
     _print(judged)
-    return exit_status([entry.report.verdict for entry in judged])
+    return exit_status([entry.report.outcome for entry in judged])
 
 
 def _print(judged: list[Replayed]) -> None:

@@ -89,10 +89,10 @@ def _row(store: RunStore, run: StoredRun) -> dict[str, Any]:
 def _judged(store: RunStore, run: StoredRun, last: EpochRecord | None) -> dict[str, Any]:
     """The verdict of a finished run, with its baseline if that is finished too; of others, what fired so far."""
     from walkback.experiments.baselines import baseline_result, joined_report
+    from walkback.present.outline import verdict_line
     from walkback.protocol.again import warn_of_stored
     from walkback.protocol.judge import read
     from walkback.protocol.records import State
-    from walkback.protocol.verdict import qualified
 
     if not run.finished:
         readings = read(last.measurements()) if last is not None else ()
@@ -102,7 +102,7 @@ def _judged(store: RunStore, run: StoredRun, last: EpochRecord | None) -> dict[s
         return {"verdict": "not measured", "fired": [], "gaps": []}
     report = joined_report(result, baseline_result(store, result))
     warn_of_stored([report], f"run {run.run_id}")
-    verdict = qualified(report.verdict, report.readings)
+    verdict = verdict_line(report)
     states = {r.letter: r.state for r in report.readings}
     return {
         "verdict": verdict,

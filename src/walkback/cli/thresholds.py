@@ -1,50 +1,50 @@
-"""The thresholds as command-line options, shared by the verbs that judge."""
+"""What a verb that judges is told by: the panel that decides, and every threshold that a known diagnostic declares."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from walkback.protocol.diagnostics.declare import Threshold
+
+PanelOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Which panel decides: april2026 (the default), june2026, or your own."),
+]
+
+
+def with_thresholds(verb: Callable[..., int]) -> Callable[..., int]:
+    """The verb with one option for each declared threshold; what is given reaches it as `thresholds`, else None."""
+    from walkback.protocol.diagnostics.known import known
     from walkback.protocol.thresholds import DiagnosticThresholds
 
-PANEL = "Thresholds"
+    declared = {name: (one.letter, t) for one in known().values() for name, t in one.thresholds.items()}
+    signature = inspect.signature(verb, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "thresholds"]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, *of))
+        for name, of in declared.items()
+    ]
 
-GradientFloorOption = Annotated[
-    float | None, typer.Option("--g-norm-floor", help="(b) fires below this.", rich_help_panel=PANEL)
-]
-ExplosionRatioOption = Annotated[
-    float | None,
-    typer.Option("--h-norm-explosion-ratio", help="(a) fires above this.", rich_help_panel=PANEL),
-]
-DriftCeilingOption = Annotated[
-    float | None,
-    typer.Option("--stability-drift-ceiling", help="(c) fires above this.", rich_help_panel=PANEL),
-]
-FrozenMarginOption = Annotated[
-    float | None, typer.Option("--frozen-acc-margin-pp", help="(d) fires below this.", rich_help_panel=PANEL)
-]
-OtherMarginOption = Annotated[
-    float | None,
-    typer.Option("--frozen-margin", help="(d) fires below this in another unit than accuracy.", rich_help_panel=PANEL),
-]
-DriftShareOption = Annotated[
-    float | None,
-    typer.Option("--drift-share-ceiling", help="Judge (c) by the drift share instead.", rich_help_panel=PANEL),
-]
+    @functools.wraps(verb)
+    def told(**arguments: Any) -> int:
+        given = {name: arguments.pop(name) for name in declared}
+        given = {name: value for name, value in given.items() if value is not None}
+        return verb(**arguments, thresholds=DiagnosticThresholds(**given) if given else None)
+
+    told.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return told
 
 
-def thresholds_from(
-    g_norm_floor: float | None,
-    h_norm_explosion_ratio: float | None,
-    stability_drift_ceiling: float | None,
-    frozen_acc_margin_pp: float | None,
-    frozen_margin: float | None,
-    drift_share_ceiling: float | None,
-) -> DiagnosticThresholds | None:
-    """The thresholds that were given, on top of the published ones; None where none was."""
-    from walkback.protocol.thresholds import DiagnosticThresholds
-
-    given = {name: value for name, value in locals().items() if value is not None and name != "DiagnosticThresholds"}
-    return DiagnosticThresholds(**given) if given else None
+def _option(name: str, letter: str, threshold: Threshold) -> Any:
+    side = "above" if threshold.fires == ">" else "below"
+    unit = f" {threshold.unit}" if threshold.unit else ""
+    default = "" if threshold.default is None else f" Default: {threshold.default:g}{unit}."
+    words = f"({letter}) fires where the {threshold.label} is {side} this.{default}"
+    option = typer.Option(f"--{name.replace('_', '-')}", help=words, rich_help_panel="Thresholds")
+    return Annotated[float | None, option]

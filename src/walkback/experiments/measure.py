@@ -12,9 +12,9 @@ from walkback.experiments.assembly import Assembly
 from walkback.experiments.config import RunConfig
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.diagnose import diagnose
-from walkback.protocol.records import DiagnosticReport, State
+from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.scores import Score
-from walkback.watch.trace_line import nonfinite_counts, rounded
+from walkback.watch.trace_line import rounded, traced_figures
 from walkback.zoo import BlockModel, Ladder, read_freezing
 from walkback.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.zoo.modes import evaluating
@@ -23,11 +23,6 @@ HELD_OUT_BATCHES, HELD_OUT_SIZE = 10, 128
 """The published protocol: ten batches of 128 from the test split."""
 EVALUATION_BATCH = 200
 NO_BLOCKS = "freezing 'shallow' leaves no blocks, and so nothing to diagnose."
-
-TRACED = (
-    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
-    "error_size", "reference_fidelity",
-)  # fmt: skip
 
 
 def held_out(dataset: Dataset) -> list[Batch]:
@@ -111,15 +106,7 @@ def report_if_possible(
 
 def epoch_record(epoch: int, accuracy: Score, report: DiagnosticReport | str, **figures: float | None) -> EpochRecord:
     """One line of the trace, in six significant digits; `figures` are the loss, the rate and the seconds."""
-    measured: dict[str, Any] = {"unmeasured": report} if isinstance(report, str) else _figures(report)
-    return EpochRecord(epoch=epoch, **rounded({"accuracy": accuracy.value} | figures | measured))
-
-
-def _figures(report: DiagnosticReport) -> dict[str, Any]:
-    alignment = report.alignment
-    return {name: getattr(report, name) for name in TRACED} | {
-        "alignment": alignment.sites if alignment else None,
-        "deep_alignment": alignment.deep if alignment else None,
-        "nonfinite": nonfinite_counts(report),
-        "fired": tuple(r.letter for r in report.readings if r.state is State.FIRE),
-    }
+    measured: dict[str, Any] = (
+        {"unmeasured": report} if isinstance(report, str) else traced_figures(report, report.readings)
+    )
+    return EpochRecord(epoch=epoch, **measured | rounded({"accuracy": accuracy.value} | figures))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from walkback.registry import DIAGNOSTICS
+from walkback.protocol.diagnostics.known import known
 from walkback.watch.event_files import ACCURACY, DRIFT, EPOCH, ERROR, GRADIENT, HIDDEN, PREFIX
 from walkback.watch.trace_line import TraceLine
 
@@ -21,9 +21,13 @@ def scalars(line: TraceLine) -> dict[str, float]:
     }
     for tag, norms in ((HIDDEN, line.residual_norms), (GRADIENT, line.bp_grad_norms)):
         found |= {f"{tag}{site}": norm for site, norm in enumerate(norms or ())}
-    for name in DIAGNOSTICS:
-        letter = DIAGNOSTICS.load(name).letter
-        found[f"{PREFIX}fired/{letter}"] = float(letter in line.fired)
+    for one in known().values():
+        if one.listed:
+            found[f"{PREFIX}fired/{one.letter}"] = float(one.letter in line.fired)
+    for name, value in line.extra.items():
+        values = value if isinstance(value, tuple) else (value,)
+        at = [""] if values is not value else [f"/{site}" for site in range(len(values))]
+        found |= {f"{PREFIX}{name}{where}": each for where, each in zip(at, values, strict=True)}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -9,9 +9,9 @@ from walkback.present.numbers import count, figure, percent, round_number
 from walkback.present.plain import ELLIPSIS, NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.site_table import runs
 from walkback.protocol.again import stored_words
+from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.scores import Score
-from walkback.protocol.verdict import INCOMPLETE, WALK_BACK, qualified
 
 Facts = list[tuple[str, str]]
 """Labels and what stands beside them."""
@@ -21,6 +21,7 @@ STATE_WORDS = {
     State.FIRE: "FIRE",
     State.NOT_MEASURED: "NOT MEASURED",
     State.UNDECIDED: "UNDECIDED",
+    State.REPORTED: "REPORTED",
 }
 
 _SENTENCE_LENGTH = 1200
@@ -66,16 +67,15 @@ def _sites_in_words(report: DiagnosticReport, sites: int) -> str:
 
 def verdict_line(report: DiagnosticReport) -> str:
     """The verdict with what it rests on."""
-    return shortened(qualified(report.verdict, report.readings), NOTE_LENGTH) or "not judged"
+    decision = report.decision
+    if decision is None:
+        return shortened(report.verdict, NOTE_LENGTH) or "not judged"
+    return shortened(panel_named(report.panel).qualified(decision, report.readings), NOTE_LENGTH)
 
 
 def verdict_state(report: DiagnosticReport) -> State:
     """The state whose colour and shape the verdict takes."""
-    if report.verdict.startswith(WALK_BACK):
-        return State.FIRE
-    if report.verdict.startswith(INCOMPLETE) or not report.verdict:
-        return State.NOT_MEASURED
-    return State.PASS
+    return {"fail": State.FIRE, "incomplete": State.NOT_MEASURED, "pass": State.PASS}[report.outcome]
 
 
 def state_word(reading: Reading) -> str:

@@ -33,6 +33,7 @@ STYLES = {
     State.FIRE: "bold red",
     State.NOT_MEASURED: "dim",
     State.UNDECIDED: "yellow",
+    State.REPORTED: "cyan",
 }
 
 

@@ -5,48 +5,79 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from walkback.errors import WalkbackWarning
+from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.judge import judge
+from walkback.protocol.panels import DECIDING
+from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, Reading, StoredVerdict
 from walkback.protocol.schema import shortened
-from walkback.protocol.verdict import INCOMPLETE, is_complete, verdict_of
+from walkback.protocol.verdict import INCOMPLETE
 from walkback.protocol.wording import figure
+from walkback.registry import PANELS
 
 
 def judge_again(record: DiagnosticReport) -> DiagnosticReport:
     """The report of a record, with readings and verdict made anew from its measurements and thresholds.
 
-    A verdict that was `incomplete` asked for all four diagnostics, and is held to them again. Readings of diagnostics
-    that are not known here stay as they were stored: they can add a walk-back, and take none away.
+    A verdict that was `incomplete` asked for all diagnostics, and is held to them again. Readings of diagnostics that
+    are not known here stay as they were stored, and no panel counts them.
     """
     measured = record.measurements
     if measured.alignment is not None:
         measured = measured.model_copy(update={"alignment": measured.alignment.model_copy(update={"mark": ""})})
+    panel, warned = _panel_of(record)
+    # What asked for all diagnostics is held to them again; of the published rule `incomplete` alone shows it.
+    require_all = record.verdict.startswith(INCOMPLETE)
     judged = judge(
         measured,
         record.thresholds,
+        panel=panel,
         method_name=record.method_name,
         notes=record.notes,
         seed=record.seed,
-        warnings=record.warnings,
+        require_all=require_all,
+        warnings=[*record.warnings, *(words for words in warned if words not in record.warnings)],
         provenance=record.provenance,
     )
-    known = {reading.letter for reading in judged.readings}
-    readings = judged.readings + tuple(r for r in record.readings if r.letter not in known)
-    verdict = verdict_of(readings, require_all=record.verdict.startswith(INCOMPLETE))
-    anew = {"readings": readings, "verdict": verdict, "complete": is_complete(readings)}
-    return judged.model_copy(update=anew | {"stored": _stored(record, verdict, readings)})
+    here = {reading.letter for reading in judged.readings}
+    unknown = tuple(r for r in record.readings if r.letter not in here and by_letter(r.letter) is None)
+    judged = judged.model_copy(update={"readings": judged.readings + unknown})
+    return judged.model_copy(update={"stored": _stored(record, judged)})
 
 
-def _stored(record: DiagnosticReport, verdict: str, readings: Sequence[Reading]) -> StoredVerdict | None:
+def _panel_of(record: DiagnosticReport) -> tuple[str, list[str]]:
+    """The panel that decides on a record: its own, unless that is not to be had.
+
+    Only names that are known: a file must not say what is imported.
+    """
+    if record.panel in ("", *PANELS):
+        return record.panel or DECIDING, []
+    said = shortened(record.panel)
+    return DECIDING, [f"the panel {said} decided on this record and is not installed; {DECIDING} does here."]
+
+
+def _stored(record: DiagnosticReport, judged: DiagnosticReport) -> StoredVerdict | None:
     """What the record said, where it differs; else what it was found to have said before, by whoever saved it."""
-    here = {reading.letter: reading for reading in readings}
-    differs = [words for there in record.readings if (words := _difference(there, here[there.letter]))]
-    if not differs and record.verdict in ("", verdict):
+    here = {reading.letter: reading for reading in judged.readings}
+    both = [(there, here[there.letter]) for there in record.readings if there.letter in here]
+    differs = [words for pair in both if (words := _difference(*pair))]
+    said = [*differs, *_other_verdicts(record, judged)]
+    if not said and record.verdict in ("", judged.verdict):
         return record.stored
-    return StoredVerdict(verdict=record.verdict, version=version_of(record), differs=differs)
+    return StoredVerdict(verdict=record.verdict, version=version_of(record), differs=tuple(said))
+
+
+def _other_verdicts(record: DiagnosticReport, judged: DiagnosticReport) -> Iterator[str]:
+    """Of panels beyond the published words, in the same version."""
+    for name, there in record.verdicts.items():
+        here = judged.verdicts.get(name)
+        if here is None or name == APRIL_2026.name or there.version != here.version:
+            continue
+        if there.words != here.words:
+            yield f"{name}: {shortened(there.words)} there, {shortened(here.words)} here"
 
 
 def version_of(record: DiagnosticReport) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,33 +23,30 @@ ROUNDING = 1e-4
 SITE_NORM = re.compile(r"([hg])_(\d{1,6})")
 """The name, in `extra`, of a norm at one site of some."""
 
-_AT_SITES = ("residual_norms", "bp_grad_norms", "scale_free_gradients", "reference_fidelity", "site_stabilities")
-_NORMS = ("error_size", "scale_free_gradients")
-_COSINES = ("cross_batch_stability", "site_stabilities", "drift_shares", "reference_fidelity")
 _NULL_AT_SITES = ("site_means", "site_sds", "site_z")
-_WITH_INTERVALS = (
-    ("residual_norms", "residual_norm_intervals"),
-    ("bp_grad_norms", "bp_grad_norm_intervals"),
-    ("cross_batch_stability", "cross_batch_stability_interval"),
-    ("drift_shares", "drift_share_intervals"),
-)
 
 
 def contradictions(measured: Measurements) -> Iterator[str]:
     """What is wrong with the measurements, a sentence each; nothing where they can be true."""
+    from walkback.protocol.diagnostics.known import quantities
+
+    declared = quantities().values()
     yield from _zeros(measured)
-    norms = {name: getattr(measured, name) for name in _NORMS}
+    norms = {q.name: measured.value_of(q.name) for q in declared if q.kind == "norm"}
     norms |= {f"extra.{name}": value for name, value in measured.extra.items() if SITE_NORM.fullmatch(name)}
     for name, value in norms.items():
         yield from (f"{name} holds {x}; a norm is 0 or more" for x in _finite(value) if x < 0)
-    for name in _COSINES:
-        yield from _beyond_one(name, getattr(measured, name))
-    yield from _samples(measured)
+    for quantity in declared:
+        if quantity.kind == "cosine" and quantity.name != "alignment":
+            yield from _beyond_one(quantity.name, measured.value_of(quantity.name))
+    yield from _samples(measured, [q.name for q in declared if q.per_site and q.kind != "broken"])
     yield from _broken_samples(measured)
     yield from _sites(measured)
     yield from _stabilities(measured)
-    for name, intervals in _WITH_INTERVALS:
-        yield from _intervals(name, getattr(measured, name), intervals, getattr(measured, intervals))
+    for quantity in declared:
+        if quantity.interval:
+            found = measured.value_of(quantity.name), quantity.interval, measured.value_of(quantity.interval)
+            yield from _intervals(quantity.name, *found)
     if measured.alignment is not None:
         yield from _alignment(measured.alignment)
 
@@ -75,9 +72,9 @@ def _zeros(measured: Measurements) -> Iterator[str]:
         )
 
 
-def _samples(measured: Measurements) -> Iterator[str]:
+def _samples(measured: Measurements, at_sites: Iterable[str]) -> Iterator[str]:
     samples, groups = measured.samples, measured.groups
-    if samples == 0 and any(getattr(measured, name) is not None for name in _AT_SITES):
+    if samples == 0 and any(measured.value_of(name) is not None for name in at_sites):
         yield "samples is 0, but there are figures at the sites; they rest on 1 sample or more"
     directed = measured.cross_batch_stability is not None or measured.site_stabilities is not None
     if groups is not None and groups < 2 and directed:

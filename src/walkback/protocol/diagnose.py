@@ -27,6 +27,7 @@ from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
 from walkback.protocol.own_loss import LossTaken, with_loss
+from walkback.protocol.panels import panel_named
 from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
@@ -65,6 +66,7 @@ def diagnose(
     null_draws: int = NULL_DRAWS,
     seed: int | None = None,
     require_all: bool = False,
+    panel: str | None = None,
     max_batches: int | None = None,
     micro_batch: int | None = None,
     sites: Sites = None,
@@ -102,6 +104,7 @@ def diagnose(
         null_draws: how many fresh draws of the feedback the null of alignment rests on; 0 for no null.
         seed: the seed of the run, for the report and for combining several.
         require_all: make the verdict `incomplete` where a diagnostic was not measured.
+        panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.
         max_batches: measure at most this many batches.
         micro_batch: measure at most this many samples at once, whatever the batches are; figures stay the same.
         sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
@@ -111,6 +114,7 @@ def diagnose(
             function; or `declared` to keep a declared backward pass that is not its gradient, unchecked, for Γ alone.
         gradients: False for networks that no loss is backpropagated through: (a) and the accuracy are measured alone.
     """
+    panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
@@ -134,6 +138,7 @@ def diagnose(
     return judge(
         Measurements(**fields),
         thresholds,
+        panel=panel,
         method_name=method_name,
         notes=notes,
         seed=seed,

@@ -19,9 +19,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from walkback.errors import InputError, WalkbackError
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.fidelity import Fidelity
 from walkback.protocol.records import ReferenceCheck
-from walkback.registry import DIAGNOSTICS
 
 if TYPE_CHECKING:
     from walkback.protocol.alignment import AlignmentMeter
@@ -204,7 +204,7 @@ def _merged_parts(everyone: Sequence[Measured]) -> dict[str, Any]:
     merged = {name: everyone[0].parts[name] for name in common}
     for other in everyone[1:]:
         for name in common:
-            merged[name] = DIAGNOSTICS.load(name).merge(merged[name], other.parts[name])
+            merged[name] = known()[name].merge(merged[name], other.parts[name])
     return merged
 
 

@@ -12,36 +12,27 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from walkback.protocol.diagnostics.known import owners, quantities
 from walkback.protocol.records import Measurements, Reading, State
-from walkback.protocol.verdict import NON_FINITE
+from walkback.protocol.words import NON_FINITE
 from walkback.strictness import about_to_compare
 
 BESIDE = frozenset({"alignment"})
 """Γ is reported and not judged: it is NaN by definition where a credit or a gradient is exactly zero. A credit that is
 not finite is named in the warnings."""
 
-_COUNTS = ("nonfinite_hiddens", "nonfinite_grads", "nonfinite_logits")
-_OWNERS = {
-    "a": ("residual_norms", "residual_norm_intervals", "nonfinite_hiddens"),
-    "b": (
-        "bp_grad_norms", "bp_grad_norm_intervals", "error_size", "scale_free_gradients", "reference_fidelity",
-        "nonfinite_grads", "nonfinite_logits",
-    ),
-    "c": (
-        "cross_batch_stability", "cross_batch_stability_interval", "site_stabilities", "drift_shares",
-        "drift_share_intervals",
-    ),
-    "d": ("headline_acc", "headline_score", "frozen_baseline_acc", "frozen_baseline_score"),
-}  # fmt: skip
-"""Which diagnostic a field is of; one that is of none, such as `extra`, is told under the first."""
-
 
 def non_finite_fields(measured: Measurements) -> list[str]:
-    """The fields that hold NaN or Inf, or that count samples which do, in the order of the record."""
+    """The fields that hold NaN or Inf, or that count samples which do, in the order of the record.
+
+    Of `extra` its entries, by their own names.
+    """
+    kinds = {name: quantity.kind for name, quantity in quantities().items()}
+    fields = {name: getattr(measured, name) for name in Measurements.model_fields if name != "extra"} | measured.extra
     return [
         name
-        for name in Measurements.model_fields
-        if name not in BESIDE and _is_broken(getattr(measured, name), counted=name in _COUNTS)
+        for name, value in fields.items()
+        if name not in BESIDE and _is_broken(value, counted=kinds.get(name) == "broken")
     ]
 
 
@@ -60,10 +51,11 @@ def _is_broken(value: Any, counted: bool = False) -> bool:
 def firing_on_non_finite(measured: Measurements, readings: Sequence[Reading]) -> tuple[Reading, ...]:
     """The readings, where each one that has a NaN or Inf in any of its fields fires on it."""
     found: dict[str, list[str]] = {}
+    letters = {reading.letter for reading in readings}
     for name in non_finite_fields(measured):
-        owner = next((letter for letter, fields in _OWNERS.items() if name in fields), None)
-        known = owner in {reading.letter for reading in readings}
-        found.setdefault(owner if owner is not None and known else readings[0].letter, []).append(name)
+        owner = owners().get(name, "")
+        # What belongs to no diagnostic that is read here is told under the first.
+        found.setdefault(owner if owner in letters else readings[0].letter, []).append(name)
     return tuple(_fired(r, found[r.letter]) if r.letter in found else r for r in readings)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from walkback.errors import BatchError
 from walkback.protocol.capture import Capture
+from walkback.protocol.diagnostics.known import known
+from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain
-from walkback.registry import DIAGNOSTICS
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Folding:
         self.chain = chain
         self.samples = 0
         self.opening: Opening | None = None
-        loaded = {name: DIAGNOSTICS.load(name) for name in diagnostics or DIAGNOSTICS}
+        chosen = known() if diagnostics is None else {name: known()[name] for name in diagnostics}
         self._diagnostics = {
-            name: one for name, one in loaded.items() if gradients or not getattr(one, "needs_gradient", True)
+            name: one for name, one in chosen.items() if one.measures and (gradients or not one.needs_gradient)
         }
         self._broken_logits: int | None = None if gradients else 0
         """Samples with NaN or Inf in their logits, where no diagnostic of the gradient counts them."""
@@ -72,9 +73,8 @@ class Folding:
             fields["nonfinite_logits"] = self._broken_logits
         extra: dict[str, Any] = {}
         for name, part in self.parts.items():
-            figures = self._diagnostics[name].figures(part)
-            extra |= figures.pop("extra", {})
-            fields |= figures
+            for quantity, value in self._diagnostics[name].summarise(part).items():
+                (fields if quantity in Measurements.model_fields else extra)[quantity] = value
         return fields | ({"extra": extra} if extra else {})
 
 

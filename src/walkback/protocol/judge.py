@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.finite import firing_on_non_finite
-from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, Reading, ReferenceCheck, State
-from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
-from walkback.protocol.verdict import is_complete, verdict_of
+from walkback.protocol.panels import DECIDING, Panel, panel_named
+from walkback.protocol.panels.april2026 import APRIL_2026
+from walkback.protocol.panels.base import MISSING
+from walkback.protocol.records import (
+    Alignment,
+    DiagnosticReport,
+    Measurements,
+    PanelVerdict,
+    Reading,
+    ReferenceCheck,
+    State,
+)
+from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds, published
 from walkback.protocol.wording import figure
-from walkback.registry import DIAGNOSTICS
+from walkback.registry import PANELS
 
 
 def read(measured: Measurements, thresholds: DiagnosticThresholds | None = None) -> tuple[Reading, ...]:
-    """Every diagnostic's reading, in the order of the registry; NaN or Inf in any field fires."""
-    limits = thresholds or DiagnosticThresholds()
-    readings = [DIAGNOSTICS.load(name).from_thresholds(limits).judge(measured) for name in DIAGNOSTICS]
-    return firing_on_non_finite(measured, readings)
+    """The reading of every known diagnostic, in the order of the registry; NaN or Inf in any field fires."""
+    limits = (thresholds or published()).model_extra
+    return firing_on_non_finite(measured, [one(limits).judge(measured) for one in known().values()])
+
+
+def listed(readings: Iterable[Reading], panel: Panel) -> tuple[Reading, ...]:
+    """The readings that a report has: without those that have a section of their own, unless the panel names them."""
+    apart = {one.letter for one in known().values() if not one.listed and panel.member(one.letter) is None}
+    return tuple(reading for reading in readings if reading.letter not in apart)
+
+
+def verdicts_on(readings: Sequence[Reading], deciding: str, require_all: bool = False) -> dict[str, PanelVerdict]:
+    """The verdict of every panel of which anything was measured, and of those that reports always have."""
+    panels: dict[str, Panel] = dict(PANELS.loaded()) | {deciding: panel_named(deciding)}
+    measured = {reading.letter for reading in readings if reading.state not in MISSING}
+    always = {deciding, APRIL_2026.name}
+    return {
+        name: panel.verdict(readings, require_all)
+        for name, panel in panels.items()
+        if name in always or any(member.letter in measured for member in panel.members)
+    }
 
 
 def judge(
     measured: Measurements,
     thresholds: DiagnosticThresholds | None = None,
     *,
+    panel: str | None = None,
     method_name: str = "",
     notes: str = "",
     seed: int | None = None,
@@ -33,9 +62,21 @@ def judge(
 ) -> DiagnosticReport:
     """Judge measurements from any source and explain the verdict.
 
-    A missing diagnostic leaves the verdict as it is; with `require_all` it makes it `incomplete: …`.
+    A missing diagnostic leaves the verdict as it is, unless the panel requires it; with `require_all` it makes it
+    `incomplete: …`.
+
+    Args:
+        measured: the numbers.
+        thresholds: where each diagnostic fires.
+        panel: which panel decides: `april2026`, `june2026`, or one that was added.
+        method_name: whose network this is.
+        notes: free words for the report.
+        seed: of the run.
+        require_all: whether a missing diagnostic of the panel makes the verdict incomplete.
+        warnings: what a reader must know beside the verdict.
+        provenance: versions, device and precision behind the numbers.
     """
-    limits = thresholds or DiagnosticThresholds()
+    limits, deciding = thresholds or published(), panel or DECIDING
     readings = read(measured, limits)
     fields: dict[str, Any] = {name: getattr(measured, name) for name in Measurements.model_fields}
     fields["alignment"] = _marked(measured.alignment, measured, readings)
@@ -45,12 +86,31 @@ def judge(
         notes=notes,
         seed=seed,
         thresholds=limits,
-        readings=readings,
-        verdict=verdict_of(readings, require_all),
-        complete=is_complete(readings),
+        **judged_by(deciding, readings, require_all),
         warnings=tuple(warnings),
         provenance=provenance or {},
     )
+
+
+def under(report: DiagnosticReport, panel: str, require_all: bool = False) -> DiagnosticReport:
+    """The same measurements, judged again, with another panel deciding."""
+    readings = read(report.measurements, report.thresholds)
+    return report.model_copy(update=judged_by(panel, readings, require_all))
+
+
+def judged_by(deciding: str, readings: Sequence[Reading], require_all: bool = False) -> dict[str, Any]:
+    """The fields of a report that follow from its readings."""
+    panel = panel_named(deciding)
+    verdicts = verdicts_on(readings, deciding, require_all)
+    shown = listed(readings, panel)
+    members = [reading for reading in shown if panel.member(reading.letter) is not None]
+    return {
+        "readings": shown,
+        "verdict": verdicts[APRIL_2026.name].words,
+        "panel": deciding,
+        "verdicts": verdicts,
+        "complete": all(reading.state not in MISSING for reading in members),
+    }
 
 
 def _marked(alignment: Alignment | None, measured: Measurements, readings: Sequence[Reading]) -> Alignment | None:

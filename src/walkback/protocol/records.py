@@ -6,22 +6,21 @@ whatever judges, sweeps, compares or draws starts from it.
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from walkback.errors import RecordError
 from walkback.protocol.contradictions import contradictions
-from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, read_json
+from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, plain, read_json
 from walkback.protocol.scores import Frozen, ScoreNumber, out_of_range
 from walkback.protocol.scores import FrozenBaseline as FrozenBaseline
 from walkback.protocol.scores import Score as Score
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.words import Letter, Unit, Verdict
+from walkback.protocol.words import TRUSTWORTHY, Letter, Outcome, Unit, Verdict
 from walkback.registry import RENDERERS
 
 
@@ -32,6 +31,8 @@ class State(str, Enum):
     FIRE = "FIRE"
     NOT_MEASURED = "NOT_MEASURED"
     UNDECIDED = "UNDECIDED"
+    REPORTED = "REPORTED"
+    """Measured, by a diagnostic that never fires."""
 
 
 class Interval(Record):
@@ -182,12 +183,16 @@ class Measurements(Record):
     nonfinite_logits: int | None = None
 
     alignment: Alignment | None = None
-    extra: dict[str, float | tuple[float, ...]] = Field(default_factory=dict)
-    """Figures of diagnostics beyond the published four, by name."""
+    extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
+    """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
+
+    def value_of(self, name: str) -> Any:
+        """A quantity by its name, whether it is a field or among `extra`; None where it was not measured."""
+        return getattr(self, name) if name in Measurements.model_fields else self.extra.get(name)
 
     @model_validator(mode="after")
     def _sites_agree(self) -> Measurements:
-        lengths = {name: len(getattr(self, name)) for name in _PER_SITE if getattr(self, name) is not None}
+        lengths = {name: len(value) for name in per_site() if isinstance(value := self.value_of(name), tuple)}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"one figure per site was expected, but the numbers of sites differ: {lengths}")
         count = next(iter(lengths.values()), None)
@@ -195,10 +200,6 @@ class Measurements(Record):
             raise ValueError("no sites: expected the figures of h_0 … h_L")
         if count is not None and self.stability_layer is not None and self.stability_layer >= count:
             raise ValueError(f"stability_layer {self.stability_layer} is not one of the {count} sites")
-        for name in ("residual_norms", "bp_grad_norms"):
-            negative = [norm for norm in getattr(self, name) or () if -math.inf < norm < 0]
-            if negative:
-                raise ValueError(f"{name} holds {negative[0]}; a norm is 0 or more")
         for name in ("headline_acc", "frozen_baseline_acc"):
             if fault := out_of_range(name, getattr(self, name)):
                 raise ValueError(fault)
@@ -234,11 +235,12 @@ class Measurements(Record):
         return self
 
 
-_PER_SITE = (
-    "sites", "site_numbers", "residual_norms", "residual_norm_intervals", "bp_grad_norms", "bp_grad_norm_intervals",
-    "scale_free_gradients", "reference_fidelity", "site_stabilities", "drift_shares",
-    "drift_share_intervals", "nonfinite_hiddens", "nonfinite_grads",
-)  # fmt: skip
+def per_site() -> tuple[str, ...]:
+    """The names that hold one entry per site."""
+    from walkback.protocol.diagnostics.known import quantities
+
+    declared = [q for q in quantities().values() if q.per_site and q.name != "alignment"]
+    return ("sites", "site_numbers", *(q.name for q in declared), *(q.interval for q in declared if q.interval))
 
 
 def growth(before: float, after: float) -> float:
@@ -252,7 +254,7 @@ class Reading(Record):
     """One diagnostic's word on one network."""
 
     letter: Letter
-    """(a) … (d), as in the published protocol."""
+    """Of the diagnostic: (a) … (d) are those of the published protocol."""
     name: str
     state: State
     figure: Number | None = None
@@ -271,6 +273,20 @@ class Reading(Record):
     """Which of several causes a firing has, where the diagnostic can tell them apart."""
     sentence: str = ""
     """What this reading means, for a reader who does not know the protocol."""
+
+
+class PanelVerdict(Record):
+    """What a panel makes of the readings."""
+
+    panel: str
+    version: int
+    outcome: Outcome
+    words: str
+    """In the panel's own words, such as `needs walk-back: …` or `FAIL(D1+D2)`."""
+    decided_by: tuple[str, ...] = ()
+    """The letters behind the outcome: of what fired, of what is missing, or of all that passed."""
+    warned_by: tuple[str, ...] = ()
+    """The letters that fired and, in this panel, warn only."""
 
 
 class StoredVerdict(Record):
@@ -293,10 +309,15 @@ class DiagnosticReport(Measurements):
     thresholds: DiagnosticThresholds = Field(default_factory=DiagnosticThresholds)
     readings: tuple[Reading, ...] = ()
     verdict: Verdict = ""
+    """In the published words of the April 2026 edition, whichever panel decides."""
+    panel: str = ""
+    """The panel that decides."""
+    verdicts: dict[str, PanelVerdict] = Field(default_factory=dict)
+    """Of every panel that the measurements allow, by its name."""
     stored: StoredVerdict | None = None
     """Where the record that this was read from said something else, and what."""
     complete: bool = False
-    """Whether all four diagnostics were measured."""
+    """Whether every diagnostic of the deciding panel was measured."""
     warnings: tuple[str, ...] = ()
     """Identity checks and caveats: beside the verdict, never part of it."""
     provenance: dict[str, str] = Field(default_factory=dict)
@@ -308,9 +329,30 @@ class DiagnosticReport(Measurements):
         return Measurements(**{name: getattr(self, name) for name in Measurements.model_fields})
 
     @property
+    def decision(self) -> PanelVerdict | None:
+        """What the deciding panel says; None where nothing was judged."""
+        return self.verdicts.get(self.panel)
+
+    @property
+    def outcome(self) -> Outcome:
+        """`pass`, `fail` or `incomplete`, by the deciding panel."""
+        return self.decision.outcome if self.decision is not None else "incomplete"
+
+    @property
+    def decided_by(self) -> tuple[str, ...]:
+        """The letters behind the outcome."""
+        return self.decision.decided_by if self.decision is not None else ()
+
+    @property
     def trustworthy(self) -> bool:
-        """Whether the verdict is the bare word; see `complete` for what it rests on."""
-        return self.verdict == "trustworthy"
+        """Whether the published verdict is the bare word; see `complete` for what it rests on."""
+        return self.verdict == TRUSTWORTHY
+
+    def under(self, panel: str) -> DiagnosticReport:
+        """The report with another panel deciding: `report.under("june2026").outcome`."""
+        from walkback.protocol.judge import under
+
+        return under(self, panel)
 
     def reading(self, letter: str) -> Reading:
         """The reading of one diagnostic, by its letter; a report that was never judged by it raises `RecordError`."""

@@ -17,8 +17,14 @@ from pydantic_core import ErrorDetails
 
 from walkback.errors import InputError, RecordError, WalkbackError
 
-SCHEMA_VERSION = 1
-"""Raised when a field changes its meaning or goes; `load` reads this version alone."""
+SCHEMA_VERSION = 2
+"""Raised when a field comes, goes or changes its meaning."""
+
+READ_VERSIONS = (1, SCHEMA_VERSION)
+"""Version 1, of walkback 0.1, has no panels: such a record is judged by those of today."""
+
+FROM_RECORD = "from_record"
+"""In the context of a validation: what is validated was read from a file, which another walkback may have written."""
 
 STUDY_VERSION = 6
 """Of the answers of studies: raised when a study asks or counts otherwise, so that old answers are given anew."""
@@ -205,13 +211,13 @@ def load_record(kind: type[Loaded], data: Any, source: str) -> Loaded:
     if not isinstance(data, dict):
         raise RecordError(f"{source} holds {type(data).__name__}, expected one {kind.__name__} object.")
     version = data.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in READ_VERSIONS or isinstance(version, bool):
         found = "no schema_version" if version is None else f"schema_version {version!r}"
         raise RecordError(
-            f"{source} has {found}; this walkback reads version {SCHEMA_VERSION}. "
+            f"{source} has {found}; this walkback reads the versions {' and '.join(map(str, READ_VERSIONS))}. "
             "Read it with the walkback that wrote it, or measure again."
         )
     try:
-        return kind.model_validate(data)
+        return kind.model_validate(data, context={FROM_RECORD: True})
     except ValidationError as error:
         raise RecordError(f"{source} is not a {kind.__name__}: {explain(error)}.") from None

@@ -1,33 +1,93 @@
-"""The published thresholds of the four diagnostics."""
+"""Where the diagnostics fire: the values that they declare, and those that a user sets."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.schema import Record
+from pydantic import ConfigDict, GetJsonSchemaHandler, ValidationInfo, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from walkback.protocol.schema import FROM_RECORD, Record, plain, shortened
+from walkback.registry import changes, did_you_mean
 
 RELIABLE_FIDELITY = 0.99
 """A mean cosine with the fp64 gradient below this makes a gradient numerically unreliable."""
 
 
 class DiagnosticThresholds(Record):
-    """Where each diagnostic fires. The defaults are the published ones."""
+    """Where each diagnostic fires, by the names that the diagnostics declare. The defaults are theirs.
 
-    g_norm_floor: float = Field(default=1e-7, gt=0, allow_inf_nan=False)
-    """(b) fires when the median ‖g_L‖, for a loss averaged over 128 samples, is below this."""
+        DiagnosticThresholds(h_norm_explosion_ratio=20.0)
 
-    h_norm_explosion_ratio: float = Field(default=50.0, gt=0, allow_inf_nan=False)
-    """(a) fires when one block multiplies the median ‖h‖ by more than this."""
+    The published ones: `h_norm_explosion_ratio` 50, (a) fires when one block multiplies the median ‖h‖ by more;
+    `g_norm_floor` 1e-7, (b) fires when the median ‖g_L‖, for a loss averaged over 128 samples, is below;
+    `stability_drift_ceiling` 0.30, (c) fires when the mean cosine between batch-mean gradients is above;
+    `frozen_acc_margin_pp` 2, (d) fires when the margin over the frozen baseline, in percentage points, is below.
+    `frozen_margin` is (d)'s for scores in another unit than accuracy, and `drift_share_ceiling`, where it is given,
+    lets (c) judge the drift share ρ, which does not depend on a batch size; nothing was published for those two.
+    """
 
-    stability_drift_ceiling: float = Field(default=0.30, ge=-1, le=1, allow_inf_nan=False)
-    """(c) fires when the mean cosine between batch-mean gradients is above this."""
+    model_config = ConfigDict(extra="allow")
 
-    frozen_acc_margin_pp: float = Field(default=2.0, ge=-100, le=100, allow_inf_nan=False)
-    """(d) fires when the margin over the frozen baseline, in percentage points, is below this."""
+    if TYPE_CHECKING:
 
-    frozen_margin: float | None = Field(default=None, allow_inf_nan=False)
-    """(d) on scores in another unit than accuracy: it fires when the gain over the frozen baseline, in that unit, is
-    below this. Nothing was published for other units, so there is no default."""
+        def __getattr__(self, name: str) -> Any: ...
 
-    drift_share_ceiling: float | None = Field(default=None, ge=-1, le=1, allow_inf_nan=False)
-    """Given: (c) judges the drift share ρ against this instead, which does not depend on a batch size."""
+    @model_validator(mode="before")
+    @classmethod
+    def _declared(cls, data: Any, info: ValidationInfo) -> Any:
+        """Defaults for what is not given; what is given is held to what its diagnostic declares."""
+        from walkback.protocol.diagnostics.known import thresholds
+
+        declared = thresholds()
+        given = dict(data) if isinstance(data, dict) else data.model_dump() if isinstance(data, cls) else None
+        if given is None:
+            raise ValueError(f"expected thresholds by name, not {shortened(data)}")
+        # A record may come from a walkback with diagnostics that are not installed here.
+        from_record = bool(info.context and info.context.get(FROM_RECORD))
+        values: dict[str, float | None] = {name: threshold.default for name, threshold in declared.items()}
+        for name, value in given.items():
+            values[name] = _number(name, value)
+            if name in declared and (fault := declared[name].fault(values[name])):
+                raise ValueError(f"{name}: {fault}, not {shortened(value)}")
+            if name not in declared and not from_record:
+                raise ValueError(f"there is no threshold called {name!r}. {did_you_mean(str(name), declared)}")
+        return values
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        from walkback.protocol.diagnostics.known import thresholds
+
+        schema = handler.resolve_ref_schema(handler(core))
+        schema["properties"] = {
+            name: {
+                "anyOf": [{"type": "number"}, {"type": "null"}], "default": threshold.default, "title": threshold.label,
+            }
+            for name, threshold in thresholds().items()
+        }  # fmt: skip
+        return schema
+
+
+def _number(name: str, value: Any) -> float | None:
+    value = plain(value)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{name}: expected a number, not {shortened(value)}")
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name}: expected a number, not {shortened(value)}") from None
+
+
+_PUBLISHED: dict[int, DiagnosticThresholds] = {}
+
+
+def published() -> DiagnosticThresholds:
+    """The thresholds where none are set, made once."""
+    if changes() not in _PUBLISHED:
+        made = DiagnosticThresholds()
+        _PUBLISHED.clear()
+        _PUBLISHED[changes()] = made
+    return _PUBLISHED[changes()]

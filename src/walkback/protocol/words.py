@@ -6,20 +6,26 @@ Whatever else a record says in words is free text, and escaped wherever it is sh
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
 TRUSTWORTHY = "trustworthy"
 WALK_BACK = "needs walk-back: "
 INCOMPLETE = "incomplete: "
+NON_FINITE = "non-finite values"
+"""The reason of a firing on NaN or Inf."""
+
+Outcome = Literal["pass", "fail", "incomplete"]
+"""What every panel's words come down to."""
 
 LONGEST_UNIT, LONGEST_VERDICT = 40, 2000
 
 
-def _letter(value: str) -> str:
-    if not re.fullmatch(r"[a-z]", value):
-        raise ValueError("expected one letter, a to z")
+def checked_letter(value: str) -> str:
+    """What a diagnostic is called by, as it is; anything else raises ValueError."""
+    if not re.fullmatch(r"[a-z][a-z0-9]{0,2}", value):
+        raise ValueError("expected a letter, a to z, and at most two letters or digits behind it")
     return value
 
 
@@ -38,6 +44,6 @@ def _verdict(value: str) -> str:
     return value
 
 
-Letter = Annotated[str, AfterValidator(_letter)]
+Letter = Annotated[str, AfterValidator(checked_letter)]
 Unit = Annotated[str, AfterValidator(_unit)]
 Verdict = Annotated[str, AfterValidator(_verdict)]

@@ -31,6 +31,7 @@ from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
+from walkback.protocol.panels import panel_named
 from walkback.protocol.parameters import fingerprint, shapes_of
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.reduction import TokenReduction
@@ -64,7 +65,7 @@ class Monitor:
             another run, or another network, is refused.
         run: the name of this run in its trace. A run that is started again under the same name goes on with its trace.
         resume: go on with the run that the trace holds, under whatever name; where there is none, begin it.
-        stop_on: the letters of the diagnostics whose firing stops the run.
+        stop_on: the letters of the diagnostics whose firing stops the run; the panel's where not given, (a) and (b).
         patience: at how many measurements in a row one must fire.
         warmup: nothing stops the run at an epoch (where none is given: a step) below this.
         every: measure at every so many training steps.
@@ -82,6 +83,7 @@ class Monitor:
         max_batches: how many batches a measurement uses.
         reference: where the true gradient comes from, as for `diagnose`; so is the next.
         gradients: False for networks that no loss is backpropagated through.
+        panel: which panel decides, as for `diagnose`.
         logs: functions of (line, decision) that are told of every measurement.
         live: show each measurement in one line on stderr.
     """
@@ -94,7 +96,7 @@ class Monitor:
         trace: str | Path | None = None,
         run: str | None = None,
         resume: bool = False,
-        stop_on: str | Iterable[str] = ("a", "b"),
+        stop_on: str | Iterable[str] | None = None,
         patience: int = 1,
         warmup: float = 0,
         every: int | None = None,
@@ -112,10 +114,12 @@ class Monitor:
         max_batches: int = HELD_BATCHES,
         reference: nn.Module | str | None = None,
         gradients: bool = True,
+        panel: str | None = None,
         logs: Sequence[Log] = (),
         live: bool = False,
     ) -> None:
-        self.course = Course(StopPolicy.of(stop_on, patience, warmup))
+        self.panel, stops = panel, panel_named(panel).stops
+        self.course = Course(StopPolicy.of(stops if stop_on is None else stop_on, patience, warmup))
         self.cadence = cadence_of(every, budget)
         self.thresholds = thresholds or DiagnosticThresholds()
         self.baseline = _accuracy_of_frozen(frozen_baseline_acc)
@@ -160,7 +164,8 @@ class Monitor:
             return None
         taken = self.probe.taken
         remarks = [taken.remark] * bool(taken.remark)
-        return judge(self._latest, self.thresholds, warnings=remarks, provenance={"loss": taken.words})
+        loss = {"loss": taken.words}
+        return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
 
     @property
     def overhead(self) -> float | None:

@@ -84,7 +84,7 @@ class Level(NamedTuple):
 
     def calm(self, limits: DiagnosticThresholds) -> bool:
         """Whether the gradient and the growth of the whole stream are on the right side of what fires."""
-        return self.gradient > limits.g_norm_floor and self.last < limits.h_norm_explosion_ratio * self.first
+        return bool(self.gradient > limits.g_norm_floor and self.last < limits.h_norm_explosion_ratio * self.first)
 
 
 def read_in_full(passes: Sequence[PassNorms], factors: Sequence[float]) -> tuple[Measurements, Level]:

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from walkback.errors import InputError
 from walkback.protocol.diagnostics.gradient_floor import CONFIDENT
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.records import State
 from walkback.protocol.schema import Record
 from walkback.protocol.verdict import NON_FINITE
-from walkback.registry import DIAGNOSTICS, did_you_mean
+from walkback.registry import did_you_mean
 from walkback.watch.moment import At, Place, no_later
 
 CONTINUE: Literal["continue"] = "continue"
@@ -74,10 +75,10 @@ class StopPolicy:
     warmup: float = 0
 
     def __post_init__(self) -> None:
-        known = [DIAGNOSTICS.load(name).letter for name in DIAGNOSTICS]
+        letters = [one.letter for one in known().values()]
         for letter in self.stop_on:
-            if letter not in known:
-                raise InputError(f"stop_on names a diagnostic {letter!r}. {did_you_mean(letter, known)}")
+            if letter not in letters:
+                raise InputError(f"stop_on names a diagnostic {letter!r}. {did_you_mean(letter, letters)}")
         if self.patience < 1:
             raise InputError(f"patience is {self.patience}; expected 1 or more measurements in a row.")
         if not self.warmup >= 0:

@@ -17,7 +17,7 @@ from walkback.protocol.batches import Batch, Calling, read_batches
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnose import LOOK_SAMPLES
-from walkback.protocol.diagnostics.direction_drift import GROUP
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
 from walkback.protocol.independence import chain_of_independent
@@ -31,7 +31,6 @@ from walkback.protocol.seen_through import Sight
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import AsFound, underneath, untouched
-from walkback.registry import DIAGNOSTICS
 
 SAME_GRADIENT = 1e-3
 """Up to which relative difference a declared gradient is the true one."""
@@ -63,8 +62,7 @@ class Probe:
         with untouched(self.model), self.source.untouched():
             self.batches = [(b.inputs, b.targets) for b in read_batches(batches, self.model, max_batches)]
             samples = sum(len(targets) for _, targets in self.batches)
-            # (c) compares groups of samples: with fewer than two there is nothing to measure.
-            self.diagnostics = [n for n in DIAGNOSTICS if n != "direction_drift" or samples >= 2 * GROUP]
+            self.diagnostics = [name for name, one in known().items() if samples >= one.least_samples]
             self.taken = loss_taken(self.model, next(self._as_given()), loss)
             first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))

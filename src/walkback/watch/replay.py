@@ -12,11 +12,12 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.protocol import schema
 from walkback.protocol.again import version_of
-from walkback.protocol.judge import judge
+from walkback.protocol.judge import judge, under
+from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, StoredVerdict
 from walkback.protocol.schema import Record, parse_json, read_json
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.verdict import TRUSTWORTHY, verdict_of
+from walkback.protocol.verdict import TRUSTWORTHY
 from walkback.watch.audits import ABOUT, networks
 from walkback.watch.column_map import ColumnMap, Row
 from walkback.watch.event_files import event_rows, is_event_file, own_columns
@@ -50,6 +51,7 @@ def replay(
     thresholds: DiagnosticThresholds | None = None,
     require_all: bool = False,
     *,
+    panel: str | None = None,
     columns: str | Mapping[str, str] | None = None,
     blocks: int | None = None,
     loss_batch: int = REFERENCE_BATCH,
@@ -64,6 +66,7 @@ def replay(
             folders of a run.
         thresholds: where each diagnostic fires.
         require_all: make a verdict `incomplete` where a diagnostic was not measured.
+        panel: which panel decides; `april2026` where none is named.
         columns: for logs, which column holds which figure: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`.
         blocks: for logs, the number of blocks L, where the columns do not show it.
         loss_batch: for logs, over how many samples the loss behind the recorded gradients was averaged.
@@ -73,17 +76,19 @@ def replay(
     if not paths:
         raise InputError("replay got no files; give at least one record.")
     reading = _log_reading(columns, blocks, loss_batch)
+    panel_named(panel)  # refused before anything is read
     found: list[Replayed] = []
     for path in paths:
         with schema.reading(path):
             found += _replayed(path, thresholds, reading, policy)
-    return [_complete(entry) for entry in found] if require_all else found
+    if panel is None and not require_all:
+        return found
+    return [_decided(entry, panel or entry.report.panel, require_all) for entry in found]
 
 
-def _complete(entry: Replayed) -> Replayed:
-    """The same with a verdict that requires all four diagnostics."""
-    verdict = verdict_of(entry.report.readings, require_all=True)
-    return entry.model_copy(update={"report": entry.report.model_copy(update={"verdict": verdict})})
+def _decided(entry: Replayed, panel: str, require_all: bool) -> Replayed:
+    """The same with a panel deciding that was asked for."""
+    return entry.model_copy(update={"report": under(entry.report, panel, require_all)})
 
 
 def _log_reading(columns: str | Mapping[str, str] | None, blocks: int | None, loss_batch: int) -> LogReading | None:

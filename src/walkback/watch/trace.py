@@ -23,10 +23,13 @@ from walkback.watch.identity import TRACE_VERSION, Identity, check_may_go_on, is
 from walkback.watch.moment import At
 from walkback.watch.trace_file import add_text, end_line, lines_to_add_to, run_name, whole_lines
 from walkback.watch.trace_file import trace_in as trace_in
-from walkback.watch.trace_line import MEASURED, TraceLine
+from walkback.watch.trace_line import TraceLine
 from walkback.watch.trace_line import line_of as line_of
 from walkback.watch.trace_line import nonfinite_counts as nonfinite_counts
 from walkback.watch.trace_line import rounded as rounded
+
+MARKS = ("residual_norms", "bp_grad_norms")
+"""What a line of a trace has at least one of, where anything was measured."""
 
 
 class RunInTrace:
@@ -262,5 +265,5 @@ def begins_trace(path: Path) -> bool:
 
 def is_trace(record: Any) -> bool:
     """Whether a parsed JSON line looks like one of a trace."""
-    figures = isinstance(record, dict) and any(name in record for name in (*MEASURED[:2], "unmeasured"))
+    figures = isinstance(record, dict) and any(name in record for name in (*MARKS, "unmeasured"))
     return figures or is_identity(record)

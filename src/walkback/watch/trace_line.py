@@ -8,17 +8,12 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from walkback.protocol.diagnostics.known import traced
 from walkback.protocol.records import Alignment, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.schema import Counts, Number, Numbers
 from walkback.watch.moment import At
 
 DIGITS = 6
-
-MEASURED = (
-    "residual_norms", "bp_grad_norms", "site_stabilities", "drift_shares", "scale_free_gradients",
-    "error_size", "reference_fidelity", "frozen_baseline_acc", "perplexity",
-)  # fmt: skip
-"""Fields that a line and `Measurements` have in common."""
 
 
 class TraceLine(At):
@@ -56,6 +51,8 @@ class TraceLine(At):
     reason: str = ""
     unmeasured: str = ""
     """Why there are no diagnostics, where there are none."""
+    extra: dict[str, float | tuple[float, ...]] = Field(default_factory=dict)
+    """Traced quantities of diagnostics beyond walkback's own, by name."""
     reference_check: ReferenceCheck | None = None
     """What is known of the reference gradient, where it did not pass its check."""
 
@@ -71,7 +68,8 @@ class TraceLine(At):
 
     def measurements(self) -> Measurements:
         """The figures to judge; what the line lacks stays not measured."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in MEASURED}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in traced() if name in TraceLine.model_fields}
+        fields["extra"] = self.extra
         if self.site_stabilities:
             fields["stability_layer"] = middle = (len(self.site_stabilities) - 1) // 2
             fields["cross_batch_stability"] = self.site_stabilities[middle]
@@ -90,17 +88,28 @@ class TraceLine(At):
 
 def line_of(measured: Measurements, readings: Sequence[Reading], **about: Any) -> TraceLine:
     """A line from a measurement and its readings, in six significant digits."""
-    figures = {name: getattr(measured, name) for name in MEASURED} | {"accuracy": measured.headline_acc} | about
+    return TraceLine(**rounded({name: value for name, value in about.items() if value is not None}), **traced_figures(
+        measured, readings
+    ))  # fmt: skip
+
+
+def traced_figures(measured: Measurements, readings: Sequence[Reading]) -> dict[str, Any]:
+    """What a line keeps of a measurement, in six significant digits: what its diagnostics declare to be traced."""
+    kept = {name: value for name in traced() if (value := measured.value_of(name)) is not None}
+    fields = {name: value for name, value in kept.items() if name in TraceLine.model_fields}
+    fields["extra"] = {name: value for name, value in kept.items() if name not in TraceLine.model_fields}
+    if measured.headline_acc is not None:
+        fields["accuracy"] = measured.headline_acc
     if measured.alignment is not None:
-        figures |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
+        fields |= {"alignment": measured.alignment.sites, "deep_alignment": measured.alignment.deep}
     check = measured.reference_check
-    return TraceLine(
-        reference_check=None if check is None or check.passed else check,
-        **{name: rounded(value) for name, value in figures.items() if value is not None},
-        nonfinite=nonfinite_counts(measured),
-        samples=measured.samples,
-        fired=tuple(r.letter for r in readings if r.state is State.FIRE),
-    )
+    short: dict[str, Any] = rounded(fields)
+    return short | {
+        "reference_check": None if check is None or check.passed else check,
+        "nonfinite": nonfinite_counts(measured),
+        "samples": measured.samples,
+        "fired": tuple(r.letter for r in readings if r.state is State.FIRE),
+    }
 
 
 def nonfinite_counts(measured: Measurements) -> dict[str, tuple[int, ...]]:

@@ -1,75 +1,146 @@
-"""What a diagnostic supplies, and the readings that all of them share."""
+"""What a diagnostic declares and does, and the readings that all of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from walkback.protocol.diagnostics.declare import Comparison, Quantity, Threshold
 from walkback.protocol.records import Interval, Measurements, Reading, State
-from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.verdict import NON_FINITE
+from walkback.protocol.wording import figure as written
+from walkback.protocol.words import NON_FINITE
 from walkback.strictness import about_to_compare
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
 
 
-class Diagnostic(Protocol):
-    """A frozen dataclass whose fields are its thresholds.
+class Diagnostic:
+    """A question that is asked of a network, and everything that walkback needs to ask it.
 
-    `measure` turns one captured batch into a part, `merge` joins two parts, and `figures` turns the whole
-    into fields of `Measurements`; these touch tensors. `judge` reads `Measurements` and needs no torch.
-    One that measures no gradient says `needs_gradient = False`, and is measured where there is none too.
+    `measure` turns one captured batch into a part, `merge` joins two parts, and `summarise` turns the whole into
+    quantities; these touch tensors. `judge` reads `Measurements` and needs no torch. What is declared here is all
+    that thresholds, traces, options, tables, pictures, sweeps and panels know of a diagnostic.
     """
 
     letter: ClassVar[str]
-    name: ClassVar[str]
+    """What it is called in short: `a`."""
+    title: ClassVar[str]
+    """What it is called: `residual growth`."""
+    question: ClassVar[str]
+    """What it asks, as a sentence with a question mark."""
+    meaning: ClassVar[str]
+    """What a firing says of the network, in plain words: `the signal grows out of bounds from block to block`."""
+    remedy: ClassVar[str] = ""
+    """What to do next where it fires."""
+    thresholds: ClassVar[Mapping[str, Threshold]] = {}
+    """By name; `DiagnosticThresholds(name=…)` sets one. The first is the one that is judged by."""
+    quantities: ClassVar[tuple[Quantity, ...]] = ()
+    """What it measures. The first is the one that is judged, where `judge` is not overridden."""
 
-    @classmethod
-    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> Diagnostic:
-        """The diagnostic with its thresholds taken from the common record."""
-        ...
+    reason: ClassVar[str] = ""
+    """What a firing adds to the words of a verdict; the meaning where it is empty."""
+    subject: ClassVar[str] = ""
+    """What is not known where it was not measured: `the growth of the signal`; the title where it is empty."""
+    needs_gradient: ClassVar[bool] = True
+    """Whether it can be measured only where the network has a gradient that can be trusted."""
+    least_samples: ClassVar[int] = 1
+    """With fewer there is nothing to measure."""
+    listed: ClassVar[bool] = True
+    """Whether every report has its reading; else only one whose panel names it."""
+    measures: ClassVar[bool] = False
+    """Whether it measures batches itself; set where `measure` is overridden. Else it judges what others measure."""
+    curve: ClassVar[str] = ""
+    """Which quantity shows it over time, where that is not the figure of its reading."""
+
+    def __init__(self, limits: Mapping[str, float | None] | None = None) -> None:
+        self.limits: dict[str, float | None] = {name: t.default for name, t in self.thresholds.items()}
+        for name, value in (limits or {}).items():
+            if name in self.limits:
+                self.limits[name] = value
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.measures = cls.measure is not Diagnostic.measure
 
     @staticmethod
     def measure(capture: Capture) -> Any:
-        """The part that one batch contributes."""
-        ...
+        """The part that one batch contributes: tensors with the samples first, where `merge` is not overridden."""
+        raise NotImplementedError
 
     @staticmethod
     def merge(left: Any, right: Any) -> Any:
-        """Two parts as one."""
-        ...
+        """Two parts as one: samples below each other."""
+        from torch import cat
+
+        if isinstance(left, tuple):
+            return tuple(cat(pair) for pair in zip(left, right, strict=True))
+        return cat([left, right])
 
     @staticmethod
-    def figures(part: Any) -> dict[str, Any]:
-        """Fields of `Measurements` from the merged part."""
-        ...
+    def summarise(part: Any) -> dict[str, Any]:
+        """The quantities from the merged part, by name."""
+        raise NotImplementedError
 
     def judge(self, measured: Measurements) -> Reading:
-        """What the figures say."""
-        ...
+        """FIRE where the first quantity, at its worst site, crosses the first threshold."""
+        quantity = self.quantities[0]
+        value = measured.value_of(quantity.name)
+        make = self.reading_maker(unit=quantity.unit)
+        if value is None:
+            return make.not_measured(f"{quantity.shown[:1].upper()}{quantity.shown[1:]} was not measured.")
+        values = value if isinstance(value, tuple) else (value,)
+        broken = first_non_finite(values)
+        if broken is not None:
+            where = f"{quantity.shown} at site {broken}" if quantity.per_site else quantity.shown
+            return make.non_finite(f"{where} is NaN or Inf", values[broken], broken if quantity.per_site else None)
+        if not self.thresholds:
+            return make.reported(values[-1], f"{quantity.shown} is {written(values[-1])}; nothing is judged by it.")
+        worst = (max if make.comparison == ">" else min)(values)
+        words = f"{quantity.shown} is {written(worst)}"
+        return make.judged(
+            worst,
+            reason=self.reason or self.meaning,
+            fired=f"{words}: {self.meaning}. {self.remedy}".strip(),
+            passed=f"{words}.",
+            site=values.index(worst) if quantity.per_site else None,
+        )
+
+    def reading_maker(self, threshold: str = "", unit: str = "", title: str = "") -> ReadingMaker:
+        """What builds the readings of this diagnostic, against one of its thresholds: the first where none is named."""
+        name = threshold or next(iter(self.thresholds), "")
+        declared = self.thresholds.get(name)
+        limit = self.limits.get(name)
+        shown = unit or (declared.unit if declared is not None else "")
+        return ReadingMaker(self.letter, title or self.title, declared.fires if declared else None, limit, shown)
 
 
 class ReadingMaker:
     """Builds the readings of one diagnostic, so that each state is worded in one place."""
 
     def __init__(
-        self, letter: str, name: str, comparison: Literal[">", "<"], threshold: float | None, unit: str = ""
+        self, letter: str, name: str, comparison: Comparison | None, threshold: float | None, unit: str = ""
     ) -> None:
+        self.comparison, self.threshold = comparison, threshold
         self._common: dict[str, Any] = {
             "letter": letter, "name": name, "comparison": comparison, "threshold": threshold, "unit": unit,
         }  # fmt: skip
-        compare: dict[str, Callable[[float], bool]] = {
-            ">": lambda x: threshold is not None and x > threshold,
-            "<": lambda x: threshold is not None and x < threshold,
-        }
-        self.crosses = compare[comparison]
         limit = "none given" if threshold is None else f"{comparison} {threshold:g}"
         self.rule = f"the threshold of ({letter}) {name}, {limit}"
+
+    def crosses(self, value: float) -> bool:
+        """Whether a value lies on the side of the threshold that fires; NaN never does."""
+        if self.threshold is None:
+            return False
+        return value > self.threshold if self.comparison == ">" else value < self.threshold
 
     def not_measured(self, why: str) -> Reading:
         """Nothing to judge, and why."""
         return Reading(**self._common, state=State.NOT_MEASURED, sentence=why)
+
+    def reported(self, figure: float | None, sentence: str) -> Reading:
+        """Measured, by a diagnostic that never fires."""
+        return Reading(**self._common, state=State.REPORTED, figure=figure, sentence=sentence)
 
     def undecided(self, figure: float, why: str) -> Reading:
         """A figure that nothing is there to judge by, and what is missing."""

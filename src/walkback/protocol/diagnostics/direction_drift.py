@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.diagnostics.base import ReadingMaker, without_reference
+from walkback.protocol.diagnostics.base import Diagnostic, without_reference
+from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid, log_grid
 from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.wording import figure as written
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from walkback.protocol.capture import Capture
 
-REASON = "BP grad direction is drift-dominated"
 GROUP = 128
 """Samples per group, whatever the loader's batches are: the published (c) is for batches of this size."""
 
@@ -47,23 +46,36 @@ class Part:
     middle: int | None
 
 
-@dataclass(frozen=True)
-class DirectionDrift:
+class DirectionDrift(Diagnostic):
     """The mean cosine over all pairs of group-mean gradients at one site; beside it the drift share ρ.
 
     The cosine of two means of n samples is near nρ / (nρ + 1 − ρ), so it depends on n; groups of 128 samples
     are formed in order, and ρ, which depends on no n, is shown with it.
     """
 
-    stability_drift_ceiling: float = 0.30
-    drift_share_ceiling: float | None = None
-    letter: ClassVar[str] = "c"
-    name: ClassVar[str] = "direction drift"
-
-    @classmethod
-    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> DirectionDrift:
-        """Take both ceilings."""
-        return cls(thresholds.stability_drift_ceiling, thresholds.drift_share_ceiling)
+    letter = "c"
+    title = "direction drift"
+    question = "Do different batches give the same mean gradient direction?"
+    meaning = "all samples share one gradient direction"
+    subject = "the spread of gradient directions"
+    reason = "BP grad direction is drift-dominated"
+    remedy = "Look at the drift share ρ beside it: (c) alone is no clean detector."
+    thresholds = {  # noqa: RUF012
+        "stability_drift_ceiling": Threshold(
+            0.30, ">", "cosine of group means", least=-1, most=1, sweep=even_grid(0, 0.95, 0.05),
+        ),
+        "drift_share_ceiling": Threshold(
+            None, ">", "drift share ρ", least=-1, most=1, sweep=log_grid(-5, 0), replaces="stability_drift_ceiling",
+        ),
+    }  # fmt: skip
+    quantities = (
+        Quantity("site_stabilities", "cosine of group means", "cosine", per_site=True, traced=True),
+        Quantity("cross_batch_stability", "cosine of group means", "cosine", interval="cross_batch_stability_interval"),
+        Quantity("drift_shares", "drift share ρ", "cosine", per_site=True, traced=True,
+                 interval="drift_share_intervals"),
+        Quantity("groups", "groups", "count"),
+    )  # fmt: skip
+    least_samples = 2 * GROUP
 
     @staticmethod
     def measure(capture: Capture) -> Part:
@@ -91,7 +103,7 @@ class DirectionDrift:
         return Part(groups, left.widths, left.middle)
 
     @staticmethod
-    def figures(part: Part) -> dict[str, Any]:
+    def summarise(part: Part) -> dict[str, Any]:
         """(c) and ρ at every site with jackknife intervals, and (c) at the middle site."""
         import numpy as np
         from torch import stack
@@ -117,9 +129,9 @@ class DirectionDrift:
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where (c), or ρ if a ceiling for it was given, is above its ceiling."""
-        if self.drift_share_ceiling is not None:
-            return self._judge_share(measured, self.drift_share_ceiling)
-        make = ReadingMaker(self.letter, self.name, ">", self.stability_drift_ceiling)
+        if self.limits["drift_share_ceiling"] is not None:
+            return self._judge_share(measured)
+        make = self.reading_maker()
         figure, site = measured.cross_batch_stability, measured.stability_layer
         if figure is None:
             return make.not_measured(self._why_missing(measured))
@@ -128,7 +140,7 @@ class DirectionDrift:
         share = self._share_in_words(measured)
         return make.judged(
             figure,
-            reason=REASON,
+            reason=self.reason,
             fired="Batches agree on the mean gradient direction: a component shared by all samples shows. "
             f"{share} (c) tells drift from noise among failures; it is no clean detector, and healthy "
             "networks show it early in training.",
@@ -137,8 +149,8 @@ class DirectionDrift:
             site=site,
         )
 
-    def _judge_share(self, measured: Measurements, ceiling: float) -> Reading:
-        make = ReadingMaker(self.letter, "drift share", ">", ceiling)
+    def _judge_share(self, measured: Measurements) -> Reading:
+        make = self.reading_maker("drift_share_ceiling", title="drift share")
         if measured.drift_shares is None:
             why = "The drift share needs two samples or more whose gradients are not all zero."
             return make.not_measured(without_reference(measured, why) if measured.groups is None else why)
@@ -151,7 +163,7 @@ class DirectionDrift:
         intervals = measured.drift_share_intervals
         words = f"{written(100 * figure)} % of the gradient's energy is a direction shared by all samples."
         return make.judged(
-            figure, reason=REASON, fired=words, passed=words, site=site,
+            figure, reason=self.reason, fired=words, passed=words, site=site,
             interval=intervals[site] if intervals else None,
         )  # fmt: skip
 

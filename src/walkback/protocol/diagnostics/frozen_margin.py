@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.diagnostics.base import ReadingMaker
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.scores import Score
-from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.wording import figure as written
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
     from walkback.protocol.losses import Answers
 
-REASON = "deep blocks fail to beat frozen-random baseline"
 SENSITIVE = "(d) is the diagnostic most sensitive to its threshold."
 
 
-@dataclass(frozen=True)
-class FrozenMargin:
+class FrozenMargin(Diagnostic):
     """Headline accuracy minus that of the same network trained the same way with frozen blocks, in points.
 
     Where the baseline is in another unit, so is the margin: what training the blocks gains, whichever way is better.
     """
 
-    frozen_acc_margin_pp: float = 2.0
-    frozen_margin: float | None = None
-    needs_gradient: ClassVar[bool] = False
-    letter: ClassVar[str] = "d"
-    name: ClassVar[str] = "frozen margin"
-
-    @classmethod
-    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> FrozenMargin:
-        """Take both margins."""
-        return cls(thresholds.frozen_acc_margin_pp, thresholds.frozen_margin)
+    letter = "d"
+    title = "frozen margin"
+    question = "Do the trained blocks beat blocks left at random initialisation?"
+    meaning = "the trained blocks do no better than random ones"
+    subject = "whether training the blocks helps at all"
+    reason = "deep blocks fail to beat frozen-random baseline"
+    remedy = "Do not read the accuracy as the method's: stem and head reach it without the blocks."
+    thresholds = {  # noqa: RUF012
+        "frozen_acc_margin_pp": Threshold(
+            2.0, "<", "margin over frozen blocks", least=-100, most=100, unit="pp", sweep=even_grid(-10, 30, 0.5),
+        ),
+        "frozen_margin": Threshold(None, "<", "margin in another unit than accuracy"),
+    }  # fmt: skip
+    quantities = (
+        Quantity("headline_acc", "accuracy"),
+        Quantity("headline_score", "score"),
+        Quantity("frozen_baseline_acc", "frozen baseline", traced=True),
+        Quantity("frozen_baseline_score", "frozen baseline"),
+        Quantity("perplexity", "perplexity", traced=True),
+    )
+    needs_gradient = False
+    curve = "accuracy"
 
     @staticmethod
     def measure(capture: Capture) -> Answers | None:
@@ -50,7 +59,7 @@ class FrozenMargin:
         return None if left is None or right is None else left.plus(right)
 
     @staticmethod
-    def figures(part: Answers | None) -> dict[str, Any]:
+    def summarise(part: Answers | None) -> dict[str, Any]:
         """The accuracy on the batches, for use where no headline accuracy was given."""
         score = part.score() if part is not None else None
         if score is None:
@@ -65,7 +74,7 @@ class FrozenMargin:
         """FIRE where the margin over the frozen baseline is too small."""
         if measured.frozen_baseline_score is not None:
             return self._in_its_unit(measured.headline_score, measured.frozen_baseline_score)
-        make = ReadingMaker(self.letter, self.name, "<", self.frozen_acc_margin_pp, "pp")
+        make = self.reading_maker()
         headline, baseline = measured.headline_acc, measured.frozen_baseline_acc
         for name, score in (("headline accuracy", headline), ("frozen-baseline accuracy", baseline)):
             if score is not None and score - score != 0:
@@ -77,7 +86,7 @@ class FrozenMargin:
         words = _gained(margin_pp, f"{abs(margin_pp):.2f} pp")
         return make.judged(
             margin_pp,
-            reason=REASON,
+            reason=self.reason,
             fired=f"{words}: they add nothing that counts. {SENSITIVE}",
             passed=f"{words}. {SENSITIVE}",
             interval=_interval(measured),
@@ -86,7 +95,7 @@ class FrozenMargin:
     def _in_its_unit(self, headline: Score | None, baseline: Score) -> Reading:
         """The margin in another unit than accuracy, for which no threshold was ever published."""
         unit = baseline.unit
-        make = ReadingMaker(self.letter, self.name, "<", self.frozen_margin, unit)
+        make = self.reading_maker("frozen_margin", unit)
         for name, score in (("headline", headline), ("frozen baseline", baseline)):
             if score is not None and score.value - score.value != 0:
                 return make.non_finite(f"the {name} in {unit} is not a number", figure=score.value)
@@ -99,7 +108,7 @@ class FrozenMargin:
             )
         margin = headline.gain_over(baseline)
         words = _gained(margin, f"{written(abs(margin))} {unit}")
-        if self.frozen_margin is None:
+        if make.threshold is None:
             return make.undecided(
                 margin,
                 f"{words}. How much counts in this unit is for you to say: "
@@ -107,7 +116,7 @@ class FrozenMargin:
             )
         return make.judged(
             margin,
-            reason=REASON,
+            reason=self.reason,
             fired=f"{words}: less than was asked for. {SENSITIVE}",
             passed=f"{words}. {SENSITIVE}",
         )

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite, without_reference
+from walkback.protocol.diagnostics.base import (
+    Diagnostic,
+    ReadingMaker,
+    first_broken,
+    first_non_finite,
+    without_reference,
+)
+from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.diagnostics.some_sites import gradient_at_some
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds
+from walkback.protocol.thresholds import RELIABLE_FIDELITY
 from walkback.protocol.wording import figure
 
 if TYPE_CHECKING:
@@ -16,7 +23,6 @@ if TYPE_CHECKING:
 
     from walkback.protocol.capture import Capture
 
-REASON = "BP grad at numerical floor"
 UNRELIABLE, CONFIDENT, SCALE, UNKNOWN = "unreliable", "confident", "scale", "unknown"
 
 
@@ -31,18 +37,26 @@ class Part:
     broken_logits: Tensor
 
 
-@dataclass(frozen=True)
-class GradientFloor:
+class GradientFloor(Diagnostic):
     """The median ‖g_L‖ at the deepest site, for a loss averaged over 128 samples."""
 
-    g_norm_floor: float = 1e-7
-    letter: ClassVar[str] = "b"
-    name: ClassVar[str] = "gradient floor"
-
-    @classmethod
-    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> GradientFloor:
-        """Take the floor."""
-        return cls(thresholds.g_norm_floor)
+    letter = "b"
+    title = "gradient floor"
+    question = "How small is the true gradient that alignment is measured against, and why?"
+    meaning = "the true gradient is vanishingly small at the last block"
+    subject = "the size of the true gradient"
+    reason = "BP grad at numerical floor"
+    remedy = "Do not read Γ from code that clamps norms; look at the size of the stream, which divides the gradient."
+    thresholds = {"g_norm_floor": Threshold(1e-7, "<", "median ‖g_L‖", above=0, axis="log", sweep=log_grid(-12, -1))}  # noqa: RUF012
+    quantities = (
+        Quantity("bp_grad_norms", "‖g‖", "norm", per_site=True, axis="log", traced=True,
+                 interval="bp_grad_norm_intervals"),
+        Quantity("scale_free_gradients", "scale-free g", "norm", per_site=True, axis="log", traced=True),
+        Quantity("error_size", "error size", "norm", axis="log", traced=True),
+        Quantity("reference_fidelity", "fidelity", "cosine", per_site=True, traced=True),
+        Quantity("nonfinite_grads", "non-finite g", "broken", per_site=True),
+        Quantity("nonfinite_logits", "non-finite logits", "broken"),
+    )  # fmt: skip
 
     @staticmethod
     def measure(capture: Capture) -> Part:
@@ -63,7 +77,7 @@ class GradientFloor:
         return Part(*(cat([getattr(left, f), getattr(right, f)], dim=-1) for f in Part.__dataclass_fields__))
 
     @staticmethod
-    def figures(part: Part) -> dict[str, Any]:
+    def summarise(part: Part) -> dict[str, Any]:
         """Median ‖g_l‖ per site in the 128-sample convention, and what it is made of."""
         from walkback.protocol import numerics
         from walkback.protocol.capture import REFERENCE_BATCH
@@ -83,7 +97,7 @@ class GradientFloor:
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the deepest median ‖g‖ is under the floor, with the case that explains it."""
-        make = ReadingMaker(self.letter, self.name, "<", self.g_norm_floor)
+        make = self.reading_maker()
         if measured.bp_grad_norms is None and (some := self._at_some_sites(measured, make)):
             return some
         norms = measured.bp_grad_norms
@@ -102,11 +116,11 @@ class GradientFloor:
             return make.not_measured(
                 f"(b) is read at the last site, {measured.last_site}, which was not among the measured ones."
             )
-        case = why_small(measured, self.g_norm_floor)
+        case = why_small(measured, make.threshold or 0.0)
         intervals = measured.bp_grad_norm_intervals
         return make.judged(
             norms[-1],
-            reason=REASON,
+            reason=self.reason,
             fired=explain_case(case, measured),
             passed="The BP gradient at the deepest site is far enough from zero to measure alignment against.",
             interval=intervals[-1] if intervals else None,
@@ -121,10 +135,10 @@ class GradientFloor:
             return found
         norm, site, where = found
         alone = Measurements(bp_grad_norms=(norm,), error_size=measured.error_size)
-        case = why_small(alone, self.g_norm_floor)
+        case = why_small(alone, make.threshold or 0.0)
         return make.judged(
             norm,
-            reason=REASON,
+            reason=self.reason,
             fired=f"Read at {where}. {explain_case(case, alone)}",
             passed=f"Read at {where}: the BP gradient is above the floor there.",
             site=site,

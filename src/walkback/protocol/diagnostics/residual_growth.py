@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.diagnostics.base import ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.diagnostics.some_sites import growth_at_some
 from walkback.protocol.records import Interval, Measurements, Reading, growth
-from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.wording import figure
 
 if TYPE_CHECKING:
@@ -17,26 +16,32 @@ if TYPE_CHECKING:
 
     from walkback.protocol.capture import Capture
 
-REASON = "residual stream exploded"
 
-
-@dataclass(frozen=True)
-class ResidualGrowth:
+class ResidualGrowth(Diagnostic):
     """Growth of block l is median‖h_l‖ / median‖h_{l−1}‖; the largest one counts.
 
     Per block rather than over the whole stream: a class token is tiny after patch embedding, and
     max‖h‖/‖h_0‖ would fire on healthy networks.
     """
 
-    h_norm_explosion_ratio: float = 50.0
-    needs_gradient: ClassVar[bool] = False
-    letter: ClassVar[str] = "a"
-    name: ClassVar[str] = "residual growth"
-
-    @classmethod
-    def from_thresholds(cls, thresholds: DiagnosticThresholds) -> ResidualGrowth:
-        """Take the explosion ratio."""
-        return cls(thresholds.h_norm_explosion_ratio)
+    letter = "a"
+    title = "residual growth"
+    question = "Does one block multiply the size of the residual stream?"
+    meaning = "the signal grows out of bounds from block to block"
+    subject = "the growth of the signal"
+    reason = "residual stream exploded"
+    remedy = "Bound the stream: penalise ‖h‖, normalise the credit, or put a norm behind each block."
+    thresholds = {  # noqa: RUF012
+        "h_norm_explosion_ratio": Threshold(
+            50.0, ">", "growth of one block", above=0, unit="×", axis="log", sweep=log_grid(0, 8),
+        ),
+    }  # fmt: skip
+    quantities = (
+        Quantity("residual_norms", "‖h‖", "norm", per_site=True, axis="log", traced=True,
+                 interval="residual_norm_intervals"),
+        Quantity("nonfinite_hiddens", "non-finite h", "broken", per_site=True),
+    )  # fmt: skip
+    needs_gradient = False
 
     @staticmethod
     def measure(capture: Capture) -> tuple[Tensor, Tensor]:
@@ -51,7 +56,7 @@ class ResidualGrowth:
         return cat([left[0], right[0]], dim=1), cat([left[1], right[1]], dim=1)
 
     @staticmethod
-    def figures(part: tuple[Tensor, Tensor]) -> dict[str, Any]:
+    def summarise(part: tuple[Tensor, Tensor]) -> dict[str, Any]:
         """Median ‖h_l‖ per site with simultaneous intervals."""
         from walkback.protocol.uncertainty import medians_with_intervals
 
@@ -65,10 +70,10 @@ class ResidualGrowth:
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the largest growth of any block exceeds the ratio."""
-        make = ReadingMaker(self.letter, self.name, ">", self.h_norm_explosion_ratio, "×")
+        make = self.reading_maker()
         norms = measured.residual_norms
         if norms is None:
-            some = growth_at_some(measured, make, self.h_norm_explosion_ratio, REASON)
+            some = growth_at_some(measured, make, self.reason)
             return some or make.not_measured("The norms of the residual stream were not measured.")
         broken = first_broken(measured.nonfinite_hiddens)
         site = broken if broken is not None else first_non_finite(norms)
@@ -83,7 +88,7 @@ class ResidualGrowth:
             return self._over_several_blocks(make, measured, block)
         return make.judged(
             largest,
-            reason=REASON,
+            reason=ResidualGrowth.reason,
             fired=f"Block {block} multiplies the median ‖h‖ by {figure(largest)}: the residual stream exploded there.",
             passed=f"No block multiplies the median ‖h‖ by more than {figure(largest)} (block {block}).",
             interval=largest_growth_interval(measured.residual_norm_intervals),
@@ -101,7 +106,11 @@ class ResidualGrowth:
         if not make.crosses(largest):
             return make.not_measured(f"{found}, and a single block may have grown by more. Measure all sites for (a).")
         return make.judged(
-            largest, reason=REASON, fired=f"{found}, and one block has at least that.", passed="", site=pair
+            largest,
+            reason=ResidualGrowth.reason,
+            fired=f"{found}, and one block has at least that.",
+            passed="",
+            site=pair,
         )
 
 

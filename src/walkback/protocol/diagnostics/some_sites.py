@@ -24,7 +24,7 @@ def norms_at_some(measured: Measurements, letter: str) -> dict[int, float]:
     return {site: norm for site, norm in sorted(found.items()) if isinstance(norm, float)}
 
 
-def growth_at_some(measured: Measurements, make: ReadingMaker, limit: float, reason: str) -> Reading | None:
+def growth_at_some(measured: Measurements, make: ReadingMaker, reason: str) -> Reading | None:
     """(a) from the sites that are known; None where there are none of them."""
     norms = norms_at_some(measured, "h")
     for site, norm in norms.items():
@@ -37,7 +37,7 @@ def growth_at_some(measured: Measurements, make: ReadingMaker, limit: float, rea
     reading = make.judged(largest, reason=reason, fired=_proven(largest, first, last), passed="", site=last)
     if reading.state is State.FIRE:
         return reading
-    sentence = _undecided(norms, limit, largest, first, last)
+    sentence = _undecided(norms, make.threshold or 0.0, largest, first, last)
     return reading.model_copy(update={"state": State.UNDECIDED, "site": None, "sentence": sentence})
 
 

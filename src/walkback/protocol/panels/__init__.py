@@ -1,0 +1,18 @@
+"""Panels: named lists of diagnostics, and the rule that makes a verdict of their readings. One file each."""
+
+from __future__ import annotations
+
+from walkback.protocol.panels.base import Member, Panel
+from walkback.registry import PANELS
+
+DECIDING = "april2026"
+"""The panel that decides where none is asked for."""
+
+
+def panel_named(name: str | None) -> Panel:
+    """A panel by its name, or by `module:object`; the deciding one where none is given."""
+    found: Panel = PANELS.load(name or DECIDING)
+    return found
+
+
+__all__ = ["DECIDING", "Member", "Panel", "panel_named"]

@@ -1,0 +1,154 @@
+"""What a panel is: diagnostics with roles, and the rule that makes a verdict of their readings. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from walkback.errors import InputError, WalkbackError
+from walkback.protocol.records import PanelVerdict, Reading, State
+from walkback.protocol.words import NON_FINITE, Outcome
+from walkback.registry import DIAGNOSTICS
+
+Role = Literal["decides", "warns", "informs"]
+"""What a firing does: it fails the network; it is remarked on; it is shown."""
+
+MISSING = (State.NOT_MEASURED, State.UNDECIDED)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A diagnostic in a panel."""
+
+    diagnostic: str
+    """Its name in the registry, or `module:Class`."""
+    role: Role = "decides"
+    label: str = ""
+    """What the panel calls it, such as `D1`; its letter in brackets where none is given."""
+    title: str = ""
+    """Its title in this panel, where that is not the diagnostic's own."""
+    required: bool = False
+    """Without it the verdict is incomplete."""
+
+    @property
+    def letter(self) -> str:
+        """Of its diagnostic."""
+        letter: str = DIAGNOSTICS.load(self.diagnostic).letter
+        return letter
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A named list of diagnostics. This rule: a decider that fires fails the network, and one that is required and
+    missing makes the verdict incomplete; so does a network on which no decider was measured. NaN and Inf fail it,
+    whichever diagnostic found them.
+
+    A panel whose verdict is made otherwise overrides `outcome_of`; one with words of its own, `words`.
+    """
+
+    name: str
+    title: str
+    """What its verdict is called: `the published protocol, April 2026`."""
+    members: tuple[Member, ...]
+    version: int = 1
+    """Raised when its members, roles or rule change: verdicts of two versions are not one."""
+    stops: tuple[str, ...] = ()
+    """The diagnostics, by letter, that stop a run where a monitor is not told which."""
+
+    def member(self, letter: str) -> Member | None:
+        """The member with that diagnostic; None where the panel does not name it."""
+        return next((member for member in self.members if member.letter == letter), None)
+
+    def label(self, letter: str) -> str:
+        """What the panel calls a diagnostic: `(a)`, or a label of its own."""
+        member = self.member(letter)
+        return member.label if member is not None and member.label else f"({letter})"
+
+    def verdict(self, readings: Iterable[Reading], require_all: bool = False) -> PanelVerdict:
+        """The verdict on the readings of all diagnostics; those of no member count only where NaN or Inf fired."""
+        found = {reading.letter: reading for reading in readings}
+        members = {member.letter: member for member in self.members}
+        fired = [
+            letter
+            for letter, reading in found.items()
+            if reading.state is State.FIRE
+            and (reading.reason == NON_FINITE or (letter in members and members[letter].role == "decides"))
+        ]
+        missing = [letter for letter in members if letter not in found or found[letter].state in MISSING]
+        outcome, behind = self.outcome_of(fired, missing, members, require_all)
+        warned = [
+            letter
+            for letter, reading in found.items()
+            if reading.state is State.FIRE and letter in members and members[letter].role == "warns"
+        ]
+        return PanelVerdict(
+            panel=self.name,
+            version=self.version,
+            outcome=outcome,
+            words=self.words(outcome, [found[letter] for letter in behind if letter in found], behind),
+            decided_by=tuple(behind),
+            warned_by=tuple(letter for letter in warned if letter not in behind),
+        )
+
+    def outcome_of(
+        self, fired: Sequence[str], missing: Sequence[str], members: Mapping[str, Member], require_all: bool
+    ) -> tuple[Outcome, Sequence[str]]:
+        """The outcome and the letters behind it."""
+        if fired:
+            return "fail", fired
+        deciders = [letter for letter, member in members.items() if member.role == "decides"]
+        passed = [letter for letter in deciders if letter not in missing]
+        lacking = [letter for letter in missing if members[letter].required or (require_all and letter in deciders)]
+        if lacking or not passed:
+            return "incomplete", lacking or deciders
+        return "pass", passed
+
+    def words(self, outcome: Outcome, readings: Sequence[Reading], letters: Sequence[str]) -> str:
+        """The verdict in words."""
+        named = ", ".join(self.label(letter) for letter in letters)
+        if outcome == "fail":
+            return f"fail: {'; '.join(reasons(readings))}"
+        return f"incomplete: {named} not measured" if outcome == "incomplete" else f"pass on {named}"
+
+    def qualified(self, verdict: PanelVerdict, readings: Sequence[Reading]) -> str:
+        """The words with what they rest on, as the first line of a rendering has them."""
+        gaps = self.gaps(readings)
+        shown = verdict.words if verdict.outcome == "incomplete" or not gaps else f"{verdict.words} [{gaps}]"
+        return f"{shown} ({self.name})"
+
+    def gaps(self, readings: Sequence[Reading]) -> str:
+        """What was not measured, and what was not decided: `(c), (d) not measured`."""
+        named = [reading for reading in readings if self.member(reading.letter) is not None]
+        return gaps_in_words(named, self.label)
+
+
+def reasons(readings: Sequence[Reading]) -> list[str]:
+    """Why the readings fired, each reason once; NaN and Inf come first."""
+    return sorted(dict.fromkeys(r.reason for r in readings), key=lambda reason: reason != NON_FINITE)
+
+
+def gaps_in_words(readings: Sequence[Reading], label: Any = lambda letter: f"({letter})") -> str:
+    """`(c), (d) not measured, (a) undecided`; empty where nothing is missing."""
+    words = {State.NOT_MEASURED: "not measured", State.UNDECIDED: "undecided"}
+    parts = []
+    for state, word in words.items():
+        letters = ", ".join(label(r.letter) for r in readings if r.state is state)
+        if letters:
+            parts.append(f"{letters} {word}")
+    return ", ".join(parts)
+
+
+def check_panel(name: str, thing: Any) -> None:
+    """Refuse what is no panel, or names diagnostics that are not there."""
+    if not isinstance(thing, Panel):
+        raise InputError(f"the panel {name!r} is {thing!r}; expected a walkback.Panel")
+    if name != thing.name and ":" not in name:
+        raise InputError(f"the panel {name!r} calls itself {thing.name!r}; expected one name")
+    if not any(member.role == "decides" for member in thing.members):
+        raise InputError(f"the panel {name!r} has no diagnostic that decides")
+    for member in thing.members:
+        try:
+            DIAGNOSTICS.load(member.diagnostic)
+        except WalkbackError as error:
+            raise InputError(f"the panel {name!r}: {error}") from None
