@@ -1483,3 +1483,94 @@ class WaveBlock(nn.Module):
     def forward(self, h):
         mixed = torch.tanh(self.mix(h))
         return h + self.stay(mixed), self.leave(mixed)
+
+
+class FixedPoint(nn.Module):
+    """A layer that is called on what it wrote, from zero on; what it wrote first is h_0."""
+
+    def __init__(self):
+        super().__init__()
+        self.inject, self.layer, self.head = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        u = self.inject(x)
+        z = torch.zeros_like(u)
+        for _ in range(4):
+            z = torch.tanh(self.layer(z) + u)
+        return self.head(z)
+
+    def sites(self, x):
+        u = self.inject(x)
+        sites = [torch.tanh(self.layer.bias + u)]
+        for _ in range(3):
+            sites.append(torch.tanh(self.layer(sites[-1]) + u))
+        return sites, self.head(sites[-1])
+
+
+class Conditioned(nn.Module):
+    """What each block wrote is scaled by something that another input says."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.embed, self.head = nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.scales = nn.ModuleList(nn.Linear(D, D) for _ in range(2))
+
+    def forward(self, pair):
+        h, condition = self.stem(pair[:, 0]), torch.tanh(self.embed(pair[:, 1]))
+        for block, scale in zip(self.blocks, self.scales, strict=True):
+            h = block(h) * scale(condition)
+        return self.head(h)
+
+    def sites(self, pair):
+        h0, condition = self.stem(pair[:, 0]), torch.tanh(self.embed(pair[:, 1]))
+        h1 = self.blocks[0](h0) * self.scales[0](condition)
+        h2 = self.blocks[1](h1) * self.scales[1](condition)
+        return [h0, h1, h2], self.head(h2)
+
+
+class LoRA(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.base = nn.Linear(before, after)
+        self.down, self.up = nn.Linear(before, 2, bias=False), nn.Linear(2, after, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
+class LowRank(nn.Module):
+    """A plain MLP of layers with something beside them: the layers inside hand on directly, and are no blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(LoRA(D, 5), nn.ReLU(), LoRA(5, 5), nn.ReLU(), LoRA(5, CLASSES))
+
+    def forward(self, x):
+        return self.net(x)
+
+    def sites(self, x):
+        h1 = self.net[0](x).relu()
+        h2 = self.net[2](h1).relu()
+        return [x, h1, h2], self.net[4](h2)
+
+
+class LinearBranches(nn.Module):
+    """The layers of a branch hand on directly; the stream goes around them."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm, self.head = nn.Linear(D, D), nn.LayerNorm(D), nn.Linear(D, CLASSES)
+        self.branches = nn.ModuleList(nn.Sequential(nn.Linear(D, 9), nn.Linear(9, D)) for _ in range(2))
+
+    def forward(self, x):
+        h = self.stem(x)
+        for branch in self.branches:
+            h = h + torch.tanh(branch(h))
+        return self.head(self.norm(h))
+
+    def sites(self, x):
+        sites = [self.stem(x)]
+        for branch in self.branches:
+            sites.append(sites[-1] + torch.tanh(branch[1](branch[0](sites[-1]))))
+        return sites, self.head(self.norm(sites[-1]))

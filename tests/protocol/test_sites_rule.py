@@ -128,6 +128,10 @@ STREAMS = {
     "neural ODE": (written.NeuralODE, VECTORS, "field"),
     "a buffer": (written.InABuffer, VECTORS, "blocks.*"),
     "TorchScript between blocks": (written.Scripted, VECTORS, "blocks.*"),
+    "a fixed point from nothing": (written.FixedPoint, VECTORS, "layer#2,layer#3,layer#4"),
+    "conditioned": (written.Conditioned, (2, D), "blocks.*"),
+    "low-rank layers beside the others": (written.LowRank, VECTORS, "net.0,net.2"),
+    "branches of two layers without an activation": (written.LinearBranches, VECTORS, "branches.*"),
 }
 
 
@@ -274,7 +278,7 @@ def test_a_stream_that_is_not_one_tensor(build):
 UNROLLED = {
     "spiking": (written.SpikingMLP, VECTORS, ["fc1#1,fc2#1", "fc1#2,fc2#2", "fc1#3,fc2#3"]),
     "a cell for each token": (written.CellRNN, SEQUENCES, ["cell#4", "cell"]),
-    "recurrence by hand": (written.HandRNN, SEQUENCES, ["x*#1", "x*#2", "x*#3", "x*#4"]),
+    "recurrence by hand": (written.HandRNN, SEQUENCES, ["x*#4", "h1#2,h1#3,h1#4"]),
 }
 
 
@@ -292,7 +296,7 @@ def test_networks_unrolled_in_time(name):
 
 
 def test_the_steps_of_a_cell():
-    """blocks='cell' counts the steps as depth: h_0 is the empty state, h_l the state after step l."""
+    """blocks='cell' counts the steps as depth: h_0 is the first token, for the state is empty; then come the states."""
     torch.manual_seed(0)
     model, batches = written.CellRNN().double(), labelled(9, shape=SEQUENCES, dtype=torch.float64)
     report = walkback.diagnose(model, batches, blocks="cell")
@@ -300,7 +304,8 @@ def test_the_steps_of_a_cell():
     for t in range(TOKENS):
         h = model.cell(x[:, t], h)
         states.append(float(h.detach().norm(dim=1).quantile(0.5)))
-    assert report.residual_norms == pytest.approx([0.0, *states], rel=1e-9)
+    first = float(x[:, 0].norm(dim=1).quantile(0.5))
+    assert report.residual_norms == pytest.approx([first, *states], rel=1e-9)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
@@ -476,6 +481,9 @@ def test_further_arguments():
     with pytest.raises(BatchError, match=r"forward_kwargs is list"):
         walkback.diagnose(model, batches, forward_kwargs=[1.0])
     agrees(model, VECTORS, "blocks.*", forward_kwargs={"temperature": 0.5, "bias": torch.arange(3.0)})
+    named = [{"x": x, "temperature": 0.5, "labels": y} for x, y in batches]
+    with pytest.raises(BatchError, match="forward_kwargs holds temperature, and so do the batches"):
+        walkback.diagnose(model, named, forward_kwargs={"temperature": 0.5})
 
 
 def test_a_type_error_inside_the_model_is_its_own():

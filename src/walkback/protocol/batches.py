@@ -42,6 +42,9 @@ class Calling:
         """All that the model returns."""
         named = {**(labels or {}), **self.forward_kwargs}
         if isinstance(inputs, Mapping):
+            twice = sorted(set(map(str, inputs)) & set(self.forward_kwargs))
+            if twice:
+                raise BatchError(f"forward_kwargs holds {', '.join(twice)}, and so do the batches. Leave it to one.")
             args, kwargs = (), {**inputs, **named}
         else:
             args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), named

@@ -47,12 +47,15 @@ class Boundaries:
     def crossing(self, sites: Sequence[Value]) -> tuple[Call, Call] | None:
         """Two neighbouring blocks where a skip from further up joins or leaves the stream: it is not one tensor there.
 
-        One joins where what a block wrote meets something that does not come from the site in front of it; one leaves
-        where the next block reads something else than the site, and the site is used past the next one too.
+        One joins where what a block wrote meets a part of the stream that did not pass the site in front of it; one
+        leaves where the next block reads something else than the site, and the site is used past the next one too.
         """
         for number, (block, following) in enumerate(pairwise(self.run), start=1):
             site = sites[number]
-            joined = self._stretch(block, block.written.value, site, sites[number - 1]).foreign
+            joined = any(
+                sites[0].number in behind and sites[number - 1].number not in behind
+                for behind in map(self.watched.reach.ancestors, self._sides(block.written.value, site))
+            )
             handed = self._copied(block, following) or following.read.value.same_as == site.same_as
             past = all(value is not sites[number + 1] for value in self.watched.reach.passages(site))
             if joined or (past and not handed) or self._hands_on_more(block, following, site):
@@ -77,6 +80,8 @@ class Boundaries:
     def _first(self) -> Value:
         """What the first block reads; where a skip goes around that, what the skip and it are both made from."""
         reach, read = self.watched.reach, self.run[0].read.value
+        if self._goes_on():
+            return read
         upstream = [reach.values[number] for number in reach.ancestors(read)]
         stream = {v.number for v in upstream if v.floating and v.fed and (v.weighted or v.shape == read.shape)}
         joined = self._joined(stream)
@@ -87,6 +92,12 @@ class Boundaries:
             if all(use in above for use in past if use in joined):
                 return reach.values[number]
         return read
+
+    def _goes_on(self) -> bool:
+        """Whether the first block was called before, and this call reads what that one wrote."""
+        first = self.run[0]
+        before = [call for call in self.watched.calls if call.module is first.module and call.nth < first.nth]
+        return any(self.watched.leads_to(call, first) for call in before)
 
     def _joined(self, stream: set[int]) -> set[int]:
         """Everything behind the first tensor after the first block that part of the stream before it joins again."""

@@ -197,7 +197,8 @@ class _Note:
 
     def call(self, reach: Reach) -> Call:
         """Say what is the stream: masks and caches may come before it, and not all that is returned is used."""
-        taken = [wire for wire in self.taken if wire.value.weighted] or list(self.taken)
+        weighted = [wire for wire in self.taken if wire.value.weighted]
+        taken = weighted or [wire for wire in self.taken if wire.value.fed] or list(self.taken)
         returned = [wire for wire in self.returned if reach.leads_on(wire.value)] or list(self.returned)
         for read in taken:
             for written in returned:

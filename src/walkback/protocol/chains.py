@@ -105,10 +105,11 @@ class _Search:
         families: dict[object, Run] = {}
         for call in calls:
             families.setdefault(call.family, []).append(call)
+        linked = [run for family in families.values() for run in linked_runs(self.watched, family)]
         direct = [found for family in families.values() for found in self._direct(family) if self._is_stream(found[1])]
+        direct = [found for found in direct if not any(self._is_beside(found[1], run) for run in linked)]
         direct += [(len(run), run) for run in self._siblings(calls, [run for length, run in direct if length > 1])]
-        through = self._trimmed([run for family in families.values() for run in linked_runs(self.watched, family)])
-        streams = [run for run in through if self._is_stream(run)]
+        streams = [run for run in self._trimmed(linked) if self._is_stream(run)]
         # Chains in which one tensor is all of the stream, if there are any.
         single = self._choose(
             [found for found in direct if self._is_single(found[1])], filter(self._is_single, streams)
@@ -122,6 +123,15 @@ class _Search:
         runs = list(through)
         outer = [run for run in runs if not any(_inside(run, other) for other in runs if len(other) > 1)]
         return [run for run in outer if len(run) == max(map(len, outer))]
+
+    def _is_beside(self, run: Run, other: Run) -> bool:
+        """Whether a run lies in one block of another, and not all that comes there passes through it: as the two layers
+        of an adapter beside a layer."""
+        around = next((call for call in other if run[0].inside(call)), None)
+        if len(other) < 2 or around is None or not all(call.inside(around) for call in run):
+            return False
+        passages = self.watched.reach.passages(around.read.value)
+        return all(value is not run[0].written.value for value in passages)
 
     def _is_stream(self, run: Run) -> bool:
         return self.in_branches or len(run) < 2 or not is_one_branch(self.watched, run)

@@ -23,11 +23,18 @@ def chosen_run(division: Division) -> Run:
     if division.given:
         if len(runs) > 1:
             raise choice.unlinked(runs)
-        return runs[0]
+        return _from_the_first_state(runs[0])
     if len(runs) > 1 or choice.leaves_calls_out(runs[0]):
         raise choice.several(runs)
-    choice.check(runs[0])
-    return runs[0]
+    run = _from_the_first_state(runs[0])
+    choice.check(run)
+    return run
+
+
+def _from_the_first_state(run: Run) -> Run:
+    """Without a first call that reads a constant, such as an empty state: what it writes is then h_0."""
+    read = run[0].read.value
+    return run if read.fed or read.weighted or len(run) == 1 else run[1:]
 
 
 class _Choice:

@@ -97,12 +97,12 @@ class Stage:
 
     def _belongs(self, stretch: Stretch) -> bool | None:
         """Yes; no, and nothing after it; or None: if something after it does."""
-        if stretch.foreign:
+        known = stretch.kinds in self.between
+        if stretch.foreign and not known:
             return False
         if stretch.skip:
             self.single = self.normed = self.activated = False
             return True
-        known = stretch.kinds in self.between
         if stretch.collapses and not (known and not stretch.is_pooling):
             return False
         if known:
