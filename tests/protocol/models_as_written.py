@@ -1574,3 +1574,149 @@ class LinearBranches(nn.Module):
         for branch in self.branches:
             sites.append(sites[-1] + torch.tanh(branch[1](branch[0](sites[-1]))))
         return sites, self.head(self.norm(sites[-1]))
+
+
+class SkipAroundTwo(nn.Module):
+    """The parent writes a skip around two layers at a time, of two lists or of one."""
+
+    def __init__(self, lists=2):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.up = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+        self.down = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+        self.lists = lists
+        if lists == 1:
+            self.layers = nn.ModuleList(layer for pair in zip(self.up, self.down, strict=True) for layer in pair)
+            del self.up, self.down
+
+    def pairs(self):
+        if self.lists == 1:
+            return zip(self.layers[::2], self.layers[1::2], strict=True)
+        return zip(self.up, self.down, strict=True)
+
+    def forward(self, x):
+        h = self.stem(x)
+        for up, down in self.pairs():
+            h = h + down(F.gelu(up(h)))
+        return self.head(h)
+
+    def sites(self, x):
+        sites = [self.stem(x)]
+        for up, down in self.pairs():
+            sites.append(sites[-1] + down(F.gelu(up(sites[-1]))))
+        return sites, self.head(sites[-1])
+
+
+class RungeKutta(nn.Module):
+    """A step calls the field four times; a stage is a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.field = nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, D))
+
+    def step(self, h):
+        a = self.field(h)
+        b = self.field(h + 0.25 * a)
+        c = self.field(h + 0.25 * b)
+        return h + (a + 2 * b + 2 * c + self.field(h + 0.5 * c)) / 12
+
+    def forward(self, x):
+        return self.head(self.step(self.step(self.stem(x))))
+
+    def sites(self, x):
+        h0 = self.stem(x)
+        h1 = self.step(h0)
+        h2 = self.step(h1)
+        return [h0, h1, h2], self.head(h2)
+
+
+class ShallowStages(nn.Module):
+    """Stages of one block each, in containers like the one that holds the stem."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU())
+        self.layer1, self.layer2 = nn.Sequential(BasicBlock(4, 4)), nn.Sequential(BasicBlock(4, 4))
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.layer2(self.layer1(self.stem(x))).mean((2, 3)))
+
+    def sites(self, x):
+        h0 = self.stem(x)
+        h1 = self.layer1[0](h0)
+        h2 = self.layer2[0](h1)
+        return [h0, h1, h2], self.head(h2.mean((2, 3)))
+
+
+class RectifiedLinear(nn.Linear):
+    """A layer with its activation inside."""
+
+    def forward(self, x):
+        return torch.relu(super().forward(x))
+
+
+class Goodness(nn.Module):
+    """What the head reads is the square of the last layer's activity, which is no second activation of it."""
+
+    def __init__(self, depth=2):
+        super().__init__()
+        self.layers = nn.ModuleList(RectifiedLinear(D, D) for _ in range(depth))
+        self.readout = nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.readout(x.pow(2))
+
+    def sites(self, x):
+        sites = [x]
+        for layer in self.layers:
+            sites.append(layer(sites[-1]))
+        return sites, self.readout(sites[-1].pow(2))
+
+
+class Hypernetwork(nn.Module):
+    """A layer that writes the weights of the others, and is no part of the stream."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.head = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.codes, self.writer = nn.Parameter(torch.randn(3, 4)), nn.Linear(4, D * D)
+
+    def forward(self, x):
+        h = self.stem(x)
+        for code in self.codes:
+            h = h + torch.tanh(F.linear(h, self.writer(code).view(D, D)))
+        return self.head(h)
+
+
+class HalfBare(nn.Module):
+    """Some layers are modules; those behind them, or before them, are bare parameters."""
+
+    def __init__(self, first=False):
+        super().__init__()
+        self.fc, self.head, self.first = nn.Linear(D, D), nn.Linear(D, CLASSES), first
+        self.weights = nn.ParameterList(nn.Parameter(torch.randn(D, D)) for _ in range(2))
+
+    def forward(self, x):
+        h = x if self.first else torch.relu(self.fc(x))
+        for weight in self.weights:
+            h = torch.relu(h @ weight)
+        return self.head(torch.relu(self.fc(h)) if self.first else h)
+
+
+class TwoReadouts(nn.Module):
+    """A recurrent network of which the output layer is called at each step, and its last output used."""
+
+    def __init__(self):
+        super().__init__()
+        self.to_state, self.to_output = nn.Linear(5 + D, D), nn.Linear(5 + D, CLASSES)
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), D)
+        for t in range(x.shape[1]):
+            both = torch.cat([x[:, t], h], dim=1)
+            h, out = torch.tanh(self.to_state(both)), self.to_output(both)
+        return out

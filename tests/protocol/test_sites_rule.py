@@ -84,6 +84,8 @@ PLAIN = {
     "VGG": (written.VGG, IMAGES, "block1.0,block2.0,block2.2,classifier.0"),
     "maxout": (written.Maxout, VECTORS, "fc1,fc2"),
     "a head that is no module": (written.Prototypes, VECTORS, "features.0,features.2"),
+    "activations inside the layers, and squares behind the last": (written.Goodness, VECTORS, "layers.*"),
+    "an activation inside the layer, and squares behind it": (lambda: written.Goodness(1), VECTORS, "layers.0"),
     "graph layers": (written.GraphNet, SEQUENCES, "layers.*"),
 }
 
@@ -131,6 +133,14 @@ STREAMS = {
     "a fixed point from nothing": (written.FixedPoint, VECTORS, "layer#2,layer#3,layer#4"),
     "conditioned": (written.Conditioned, (2, D), "blocks.*"),
     "low-rank layers beside the others": (written.LowRank, VECTORS, "net.0,net.2"),
+    "skips around two layers of two lists": (written.SkipAroundTwo, VECTORS, "up.*"),
+    "skips around two layers of one list": (
+        lambda: written.SkipAroundTwo(1),
+        VECTORS,
+        "layers.0,layers.2,layers.4",
+    ),
+    "Runge-Kutta": (written.RungeKutta, VECTORS, "field#1,field#5"),
+    "stages of one block, and a stem in a container like theirs": (written.ShallowStages, IMAGES, "layer*.0"),
     "branches of two layers without an activation": (written.LinearBranches, VECTORS, "branches.*"),
 }
 
@@ -279,6 +289,11 @@ UNROLLED = {
     "spiking": (written.SpikingMLP, VECTORS, ["fc1#1,fc2#1", "fc1#2,fc2#2", "fc1#3,fc2#3"]),
     "a cell for each token": (written.CellRNN, SEQUENCES, ["cell#4", "cell"]),
     "recurrence by hand": (written.HandRNN, SEQUENCES, ["x*#4", "h1#2,h1#3,h1#4"]),
+    "an output at each step": (
+        written.TwoReadouts,
+        SEQUENCES,
+        ["to_state#3", "to_state#1,to_state#2,to_state#3"],
+    ),
 }
 
 
@@ -361,6 +376,22 @@ def test_one_block_alone_is_offered():
         walkback.diagnose(model, labelled(9, shape=SEQUENCES))
     (option,) = offered(error)
     agrees(model, SEQUENCES, option, given=option)
+
+
+def test_a_network_that_writes_weights_is_no_chain_of_blocks():
+    with pytest.raises(BlocksError, match=r"it computes with bare parameters such as codes.*a module for each layer"):
+        walkback.diagnose(written.Hypernetwork(), labelled(9, shape=VECTORS))
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_layers_that_are_no_modules_are_not_left_out_in_silence(first):
+    model, batches = written.HalfBare(first), labelled(9, shape=VECTORS)
+    with pytest.raises(
+        BlocksError, match=r"only fc was found in HalfBare: .* bare parameters such as weights\.0"
+    ) as error:
+        walkback.diagnose(model, batches)
+    assert offered(error) == ["fc"]
+    assert walkback.diagnose(model, batches, blocks="fc").provenance["blocks"] == "fc (given)"
 
 
 # The ends, where they are named.

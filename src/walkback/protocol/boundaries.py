@@ -19,7 +19,7 @@ from torch import nn
 
 from walkback.protocol.calls import Call, Watched
 from walkback.protocol.flow import Value
-from walkback.protocol.operations import COPIES
+from walkback.protocol.operations import ACTIVATIONS, COPIES, LINEAR
 from walkback.protocol.skips import Run
 from walkback.protocol.stretches import Stage, Stretch
 
@@ -37,7 +37,7 @@ class Boundaries:
 
     def sites(self) -> list[Value]:
         """h_0 … h_L."""
-        sites = [self._first()]
+        sites = [self.first()]
         for block, following in pairwise(self.run):
             site = self._inner(block, following)
             self.between |= {stretch.kinds for stretch in self._stretches(block, site, sites[-1])}
@@ -77,7 +77,7 @@ class Boundaries:
             for number in self.watched.reach.ancestors(value, without=site.number)
         )
 
-    def _first(self) -> Value:
+    def first(self) -> Value:
         """What the first block reads; where a skip goes around that, what the skip and it are both made from."""
         reach, read = self.watched.reach, self.run[0].read.value
         if self._goes_on():
@@ -139,10 +139,18 @@ class Boundaries:
         if not passages:
             return block.written.value
         stretches = [partial(self._stretch, block, start, end, before) for start, end in pairwise(passages)]
-        single = not any(call.inside(block) for call in self.watched.calls)
-        extent = Stage(single, len(self.run) > 1, frozenset(self.between)).extent(stretches)
+        activated = self._ends_in_activation(block)
+        single = not activated and not any(call.inside(block) for call in self.watched.calls)
+        stage = Stage(single, len(self.run) > 1, frozenset(self.between), activated=activated)
+        extent = stage.extent(stretches)
         self.between |= {make().kinds for make in stretches[:extent]}
         return self._latest(passages[: 1 + extent])
+
+    def _ends_in_activation(self, block: Call) -> bool:
+        """Whether the last thing that happens inside a block is its activation."""
+        written = block.written.value
+        inside = block.entered < written.time < block.left
+        return inside and written.made_by in ACTIVATIONS - LINEAR
 
     def _stretches(self, block: Call, end: Value, before: Value) -> list[Stretch]:
         """What happens behind a block up to some value, from each tensor that all passes through to the next."""

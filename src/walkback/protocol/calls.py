@@ -72,6 +72,12 @@ class Call:
         """Whether its weights are packed integers, which are no parameters."""
         return any(is_quantised(module) for module in self.module.modules())
 
+    @cached_property
+    def makes_weights(self) -> bool:
+        """Whether what it read was made from parameters alone, as where a layer writes the weights of another."""
+        read = [wire.value for wire in self.taken]
+        return any(value.weighted for value in read) and not any(value.fed for value in read)
+
     def inside(self, other: Call) -> bool:
         """Whether it happened during another call."""
         return other.entered < self.entered and self.left < other.left

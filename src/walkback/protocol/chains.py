@@ -8,6 +8,7 @@ block but the last, which is the head. Recurrent modules, where a plain network 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
@@ -39,6 +40,7 @@ def found_runs(watched: Watched, candidates: Iterable[Call]) -> list[Run]:
 def runs_by_call(watched: Watched, candidates: Sequence[Call]) -> list[Run]:
     """Of modules that are called several times: the longest chain of their first calls, of their second, and so on."""
     again = [c for c in candidates if c.has_matrix and watched.leads_on(c) and watched.visits[c.module] > 1]
+    again = [c for c in again if c.written.value.same_as != watched.output.same_as and not c.makes_weights]
     found = []
     for nth in sorted({call.nth for call in again}):
         best = _Search(watched, in_branches=True).best([call for call in again if call.nth == nth])
@@ -105,9 +107,10 @@ class _Search:
         families: dict[object, Run] = {}
         for call in calls:
             families.setdefault(call.family, []).append(call)
-        linked = [run for family in families.values() for run in linked_runs(self.watched, family)]
+        linked = [self._one_per_skip(run) for f in families.values() for run in linked_runs(self.watched, f)]
         direct = [found for family in families.values() for found in self._direct(family) if self._is_stream(found[1])]
         direct = [found for found in direct if not any(self._is_beside(found[1], run) for run in linked)]
+        direct = [found for found in direct if not any(_holds_some(found[1], run) for _, run in direct)]
         direct += [(len(run), run) for run in self._siblings(calls, [run for length, run in direct if length > 1])]
         streams = [run for run in self._trimmed(linked) if self._is_stream(run)]
         # Chains in which one tensor is all of the stream, if there are any.
@@ -123,6 +126,18 @@ class _Search:
         runs = list(through)
         outer = [run for run in runs if not any(_inside(run, other) for other in runs if len(other) > 1)]
         return [run for run in outer if len(run) == max(map(len, outer))]
+
+    def _one_per_skip(self, run: Run) -> Run:
+        """Of modules that one skip goes around together, as many each time, the first; else the run as it is."""
+        if len(run) < 3 or self._is_single(run):
+            return run
+        spine = [value.number for value in self.watched.reach.passages(Boundaries(self.watched, run).first())]
+        stretches: dict[int, Run] = {}
+        for call in run:
+            stretches.setdefault(bisect_left(spine, call.written.value.number), []).append(call)
+        firsts = [stretch[0] for stretch in stretches.values()]
+        alike = len(set(map(len, stretches.values()))) == 1
+        return firsts if alike and len(firsts) < len(run) and self._is_single(firsts) else run
 
     def _is_beside(self, run: Run, other: Run) -> bool:
         """Whether a run lies in one block of another, and not all that comes there passes through it: as the two layers
@@ -217,6 +232,13 @@ class _Search:
 
 def _inside(run: Run, other: Run) -> bool:
     return any(run[0].inside(call) for call in other)
+
+
+def _holds_some(run: Run, other: Run) -> bool:
+    """Whether a run is of mere containers, and blocks of the other lie in some of them and not in all: a stem, say."""
+    containers = [call for call in run if isinstance(call.module, CONTAINERS)]
+    empty = [call for call in containers if not any(block.inside(call) for block in other)]
+    return len(containers) == len(run) and 0 < len(empty) < len(run)
 
 
 def _distinct(runs: Iterable[Run]) -> list[Run]:

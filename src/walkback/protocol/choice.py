@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from torch import nn
 
 from walkback.errors import BlocksError
+from walkback.protocol.bare_weights import bare_products, stream_layers, weight_at
 from walkback.protocol.boundaries import Boundaries
-from walkback.protocol.calls import is_quantised
-from walkback.protocol.chains import Run, runs_by_call
+from walkback.protocol.calls import Call, is_quantised
+from walkback.protocol.chains import Run, innermost, runs_by_call
+from walkback.protocol.flow import Value
 from walkback.protocol.offers import Offers
 from walkback.protocol.parts import Division
 from walkback.protocol.unrolled import unrolled_in_time
@@ -45,7 +47,7 @@ class _Choice:
         self.kind = type(division.model).__name__
         self.offers = Offers(division.model, division.watched, self._boundaries)
 
-    def _boundaries(self, run: Run) -> object:
+    def _boundaries(self, run: Run) -> list[Value]:
         return Boundaries(self.watched, run, self.division.head_at).sites()
 
     def pass_one_of(self, runs: Sequence[Run]) -> str:
@@ -64,12 +66,14 @@ class _Choice:
         by_call = self._by_call()
         if by_call:
             return self._called_again(by_call)
-        bare = self._bare_weights()
+        layers = [call for call in stream_layers(self.watched) if not self._writes_logits(call)]
+        bare = bare_products(self.watched, layers)
         if bare:
+            return self._bare(bare, [])
+        if self._is_one_layer():
             return BlocksError(
-                f"no chain of blocks was found in {self.kind}: it computes with bare parameters such as {bare[0]}, and "
-                "a site is what a module reads or writes. Let forward call a module for each layer (nn.Linear, or one "
-                "of yours, with the same weights), and diagnose that network."
+                f"{self.kind} has no hidden layer: between its input and its logits there is one layer with weights, "
+                "so that no block can be blamed or frozen. Diagnose a network with at least one layer before the last."
             )
         singles = self.offers.singles(self.division.candidates())
         return BlocksError(
@@ -77,27 +81,37 @@ class _Choice:
             f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
         )
 
-    def _bare_weights(self) -> list[str]:
-        """Matrices that belong to no module which is called, where no module with any is called at all."""
-        if any(call.has_matrix for call in self.division.candidates()):
-            return []
-        own = type(self.division.model).__module__.startswith("torch.nn.")
-        return [
-            f"{name}.{weight}".lstrip(".")
-            for name, module in self.division.model.named_modules()
-            if not self.watched.visits[module] and (name or not own)
-            for weight, parameter in module.named_parameters(recurse=False)
-            if parameter.ndim > 1
-        ]
+    def _is_one_layer(self) -> bool:
+        layers = innermost([call for call in self.division.candidates() if call.has_matrix])
+        matrices = [value for value in self.watched.parameters.values() if value.ndim > 1]
+        return len(layers) < 2 and len(matrices) < 2 and self.division.whole
+
+    def _writes_logits(self, call: Call) -> bool:
+        return call.written.value.same_as == self.watched.output.same_as
+
+    def _bare(self, products: Sequence[Value], run: Run) -> BlocksError:
+        """Layers that are no modules; those of a run are the ones that are."""
+        found = f"only {', '.join(call.name for call in run)}" if run else "no chain of blocks"
+        alone = f" To measure what was found alone, pass {self.offers.of([run])}." if run else ""
+        return BlocksError(
+            f"{found} was found in {self.kind}: it computes with bare parameters such as "
+            f"{weight_at(self.watched, products[0])}, and a site is what a module reads or writes. Let forward call a "
+            f"module for each layer (nn.Linear, or one of yours, with the same weights), and diagnose that network."
+            f"{alone}"
+        )
 
     def _by_call(self) -> list[Run]:
         return runs_by_call(self.watched, self.division.candidates())
 
     def leaves_calls_out(self, run: Run) -> bool:
-        """Whether modules of a found run are called elsewhere too, on the way to the logits."""
+        """Whether modules of a found run are called elsewhere too, on the way to the logits and not inside a stage."""
         modules = {call.module for call in run}
         calls = [call for call in self.division.candidates() if call.module in modules and self.watched.leads_on(call)]
-        return len(calls) > len(run)
+        if len(calls) == len(run):
+            return False
+        sites = self._boundaries(run)
+        inside = self.watched.made_from(run[0]) & self.watched.reach.ancestors(sites[-1])
+        return any(call not in run and call.written.value.number not in inside for call in calls)
 
     def several(self, runs: Sequence[Run]) -> BlocksError:
         """Chains of one length, or of one module's several calls."""
@@ -124,9 +138,20 @@ class _Choice:
 
     def check(self, run: Run) -> None:
         """Refuse a found chain whose depth may be something else than layers one after the other."""
+        self._check_bare(run)
         self._check_fused(run)
         self._check_time(run)
         self._check_crossing(run)
+
+    def _check_bare(self, run: Run) -> None:
+        """Layers of a plain network that are no modules would be missed before the first site and after the last."""
+        layers = stream_layers(self.watched)
+        if all(call in layers for call in run):
+            first, *_, last = self._boundaries(run)
+            bare = bare_products(self.watched, layers)
+            missed = [value for value in bare if not first.number < value.number <= last.number]
+            if missed:
+                raise self._bare(missed, run)
 
     def _check_fused(self, run: Run) -> None:
         for call in run:

@@ -60,6 +60,7 @@ class Offers:
         """Modules that may each be the only block: those around layers, or layers with a skip around, or any layer but
         the last."""
         calls = [call for call in candidates if call.has_matrix and self.watched.leads_on(call)]
+        calls = [call for call in calls if not call.makes_weights]
         layers = innermost(calls)
         around = [call for call in calls if call not in layers]
         spine = [v.number for v in self.watched.reach.passages(layers[0].written.value)] if layers else []

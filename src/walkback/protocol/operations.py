@@ -35,6 +35,13 @@ COPIES = LAYOUTS | {"__setitem__", "__getitem__", "copy_", "select", "unbind", "
 
 NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"})
 
+PRODUCTS = frozenset({
+    "linear", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "addmv", "addbmm",
+    "baddbmm", "einsum", "tensordot", "inner", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d",
+})  # fmt: skip
+"""Functions that multiply by a matrix."""
+
 _POOLS = ("max_pool", "avg_pool", "lp_pool")
 
 

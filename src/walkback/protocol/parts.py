@@ -53,6 +53,11 @@ class Division:
         """Whether the blocks were named."""
         return self.selection is not None and bool(self.selection.chosen)
 
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the network was set apart from what may be blocks."""
+        return self.selection is None and self.stem_left == -inf and self.head_at == inf
+
     def runs(self) -> list[Run]:
         """The chain of blocks, or several that are as good as each other."""
         if self.selection is not None and self.selection.chosen:
