@@ -74,6 +74,8 @@ BROKEN = {
     "nonfinite_hiddens": lambda r: [0, 0, r.randint(1, 100), 0],
     "nonfinite_grads": lambda r: [r.randint(1, 100), 0, 0, 0],
     "nonfinite_logits": lambda r: r.randint(1, 100),
+    "perplexity": lambda r: r.choice(NOT_FINITE),
+    "headline_score": lambda r: {"value": r.choice(NOT_FINITE), "unit": "nats", "higher_is_better": False},
     "extra": lambda r: {"own": r.choice(NOT_FINITE)},
 }
 
@@ -101,6 +103,7 @@ CONTRADICTIONS = {
     "sites out of order": {"site_numbers": [0, 2, 1, 3], "last_site": 3},
     "a site twice": {"site_numbers": [0, 0, 1, 3], "last_site": 3},
     "a site beyond the last": {"site_numbers": [0, 1, 2, 9], "last_site": 3},
+    "a perplexity of 0.5": {"perplexity": 0.5},
     "a Γ of 2": {"alignment": {"sites": [2.0] * SITES}},
 }
 

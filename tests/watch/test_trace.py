@@ -150,3 +150,12 @@ def test_moments_are_ordered_by_steps_where_both_have_them_else_by_epochs():
     assert not At(epoch=3).not_after(At(step=9))
     assert str(At(epoch=2.0, step=10)) == "epoch 2, step 10"
     assert str(At(epoch=1.25)) == "epoch 1.25"
+
+
+@pytest.mark.parametrize("counts", [{"logit": [5]}, {"logits": [5, -5]}, {"hiddens": [0, -1]}])
+def test_counts_that_nobody_would_read_are_refused(tmp_path, counts):
+    path = tmp_path / "trace.jsonl"
+    line = {"epoch": 1, "residual_norms": [1.0, 1.1], "nonfinite": counts}
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(RecordError, match="expected counts of hiddens, grads, logits from 0 on"):
+        read_trace(path)

@@ -39,6 +39,7 @@ def contradictions(measured: Measurements) -> Iterator[str]:
     for quantity in declared:
         if quantity.kind == "cosine" and quantity.name != "alignment":
             yield from _beyond_one(quantity.name, measured.value_of(quantity.name))
+    yield from (f"perplexity is {x}; it is 1 or more" for x in _finite(measured.perplexity) if x < 1 - ROUNDING)
     yield from _samples(measured, [q.name for q in declared if q.per_site and q.kind != "broken"])
     yield from _broken_samples(measured)
     yield from _sites(measured)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from walkback.protocol.diagnostics.known import traced
 from walkback.protocol.records import Alignment, Measurements, Reading, ReferenceCheck, State
@@ -14,6 +14,10 @@ from walkback.protocol.schema import Counts, Number, Numbers
 from walkback.watch.moment import At
 
 DIGITS = 6
+
+
+COUNTED = ("hiddens", "grads", "logits")
+"""Of what a line counts the samples with a NaN or Inf."""
 
 
 class TraceLine(At):
@@ -55,6 +59,15 @@ class TraceLine(At):
     """Traced quantities of diagnostics beyond walkback's own, by name."""
     reference_check: ReferenceCheck | None = None
     """What is known of the reference gradient, where it did not pass its check."""
+
+    @field_validator("nonfinite")
+    @classmethod
+    def _counted(cls, counts: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """What is counted under another name, or below zero, would be read by nobody."""
+        for name, values in counts.items():
+            if name not in COUNTED or any(count < 0 for count in values):
+                raise ValueError(f"expected counts of {', '.join(COUNTED)} from 0 on, not {name!r}: {list(values)}")
+        return counts
 
     @property
     def at(self) -> At:

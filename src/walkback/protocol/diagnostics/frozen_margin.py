@@ -41,6 +41,7 @@ class FrozenMargin(Diagnostic):
         Quantity("headline_score", "score"),
         Quantity("frozen_baseline_acc", "frozen baseline", traced=True),
         Quantity("frozen_baseline_score", "frozen baseline"),
+        Quantity("frozen", "frozen blocks"),
         Quantity("perplexity", "perplexity", traced=True),
     )
     needs_gradient = False

@@ -54,6 +54,7 @@ class GradientFloor(Diagnostic):
         Quantity("scale_free_gradients", "scale-free g", "norm", per_site=True, axis="log", traced=True),
         Quantity("error_size", "error size", "norm", axis="log", traced=True),
         Quantity("reference_fidelity", "fidelity", "cosine", per_site=True, traced=True),
+        Quantity("reference_check", "reference gradient"),
         Quantity("nonfinite_grads", "non-finite g", "broken", per_site=True),
         Quantity("nonfinite_logits", "non-finite logits", "broken"),
     )  # fmt: skip
