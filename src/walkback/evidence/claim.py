@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from walkback.errors import RecordError
 from walkback.evidence.results import NotOnRecordError, Results
-from walkback.protocol.schema import MALFORMED
 
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
+"""What a claim trips over where an answer of a study is not what it should be."""
 ACCURACY_TOLERANCE = 0.03
 COSINE_TOLERANCE = 0.05
 SCALE_FACTOR = 10.0

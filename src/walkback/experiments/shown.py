@@ -10,6 +10,7 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.experiments.baselines import joined_report
 from walkback.experiments.options import SECTIONS
+from walkback.experiments.shapes import require_line, require_result
 from walkback.experiments.store import RESULT_VERSION, RunStore, StoredRun
 from walkback.experiments.studies.audited import load_audit
 from walkback.present.network import Network, by_method
@@ -75,8 +76,8 @@ def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
                 f"{path} is a run's result of version {data['result_version']!r}, and this walkback reads "
                 f"{RESULT_VERSION}. Show it with the walkback that wrote it."
             )
-        held_to_id(data, path.stem if is_id(path.stem) else None, path)
-        yield _from_result(data, _beside(path, data), str(path))
+        result = require_result(held_to_id(data, path.stem if is_id(path.stem) else None, path), path)
+        yield _from_result(result, _beside(path, result), str(path))
     elif isinstance(data, dict) and "audit_version" in data:
         yield from _audited(path)
     elif isinstance(data, dict) and "readings" in data and "schema_version" in data:
@@ -124,7 +125,7 @@ def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     named = checked_id(result["baseline"]["id"], path)
     other = path.parent / f"{named}.json"
-    return held_to_id(read_json(other), named, other) if other.is_file() else None
+    return require_result(held_to_id(read_json(other), named, other), other) if other.is_file() else None
 
 
 def _stored(run: StoredRun, store: RunStore) -> Network:
@@ -147,7 +148,7 @@ def _audited(path: Path) -> Iterator[Network]:
         if row is None or run is None or not run.is_file():
             yield Network(report)
             continue
-        result = held_to_id(read_json(run), row["id"], run)
+        result = require_result(held_to_id(read_json(run), row["id"], run), run)
         shown = _from_result(result, _beside(run, result), str(run))
         yield replace(shown, report=report)
 
@@ -156,19 +157,13 @@ def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, 
     with reading(source):
         report = joined_report(result, baseline)
         label = _words(result["name"], result["config"]["seed"])
-        frozen = [entry["accuracy"] for entry in baseline["trace"]] if baseline else []
+        frozen = [require_line(entry, source).accuracy for entry in baseline["trace"]] if baseline else []
         moments = _trail(result["trace"], frozen)
         about = [("Configuration", _configuration(result["config"])), ("Made by", _made_by(result, baseline))]
-        ids = _word(result["id"]), _word(result["baseline"]["id"]) if result["baseline"] else ""
+        ids = result["id"], result["baseline"]["id"] if result["baseline"] else ""
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
     named = report.model_copy(update={"method_name": label})
     return Network(named, moments, frozen_at if frozen else (), about, *ids, result)
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"an id is {value!r}")
-    return value
 
 
 def _trail(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> Trail:

@@ -27,6 +27,7 @@ from walkback.experiments import lock, trace
 from walkback.experiments.baselines import matched_baseline
 from walkback.experiments.config import RunConfig
 from walkback.experiments.own_files import refuse_link
+from walkback.experiments.shapes import RunShape, require_line, require_result, require_shape
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.schema import read_json, write_whole
 from walkback.run_ids import checked_id, held_to_id, is_id
@@ -75,7 +76,8 @@ class StoredRun:
         settings = read_json(self._settings_file)
         if not isinstance(settings, dict) or not isinstance(settings.get("config"), dict):
             raise RecordError(f"{self._settings_file} does not say what its run is. Remove it, or train the run again.")
-        return held_to_id(settings, self.run_id if is_id(self.run_id) else None, self._settings_file)
+        held_to_id(settings, self.run_id if is_id(self.run_id) else None, self._settings_file)
+        return {"command": "", "baseline": None} | require_shape(RunShape, settings, self._settings_file)
 
     @property
     def _settings_file(self) -> Path:
@@ -151,7 +153,7 @@ class StoredRun:
     def trace(self) -> list[EpochRecord]:
         """The epochs so far."""
         if self.archived is not None and not self.trace_file.exists():
-            return [EpochRecord.model_validate(entry) for entry in self.result()["trace"]]
+            return [require_line(entry, self.result_file) for entry in self.result()["trace"]]
         return trace.read(self.trace_file)
 
     def result(self) -> dict[str, Any]:
@@ -166,7 +168,7 @@ class StoredRun:
                 f"{self.result_file} is the result of a run, version {result.get('result_version')}; expected version "
                 f"{RESULT_VERSION}. Remove it, and train the run again."
             )
-        return held_to_id(result, self.run_id, self.result_file)
+        return require_result(held_to_id(result, self.run_id, self.result_file), f"the result of run {self.run_id}")
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, which is what makes a run finished."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from walkback.errors import InputError, RecordError, WalkbackError
+from walkback.errors import InputError, RecordError
 
 SCHEMA_VERSION = 2
 """Raised when a field comes, goes or changes its meaning."""
@@ -141,33 +141,21 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, StopIteration)
-"""What a reader trips over where a record is not what it should be."""
-
-
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Whatever a malformed record makes its reader trip over is told as that, with the place."""
+    """What is refused deep inside a record is told with the file that it is from.
+
+    A record is refused where it is held to its shape. Whatever else its reader trips over is a fault of walkback's own,
+    and is shown as that.
+    """
     try:
         yield
     except InputError as error:
-        # What is refused deep inside a record does not know which file it is from.
         raise error if str(source) in str(error) else type(error)(f"{source}: {error}") from None
-    except WalkbackError:
-        raise
-    except MALFORMED as error:
-        why = explain(error) if isinstance(error, ValidationError) else f"{shortened(error)} at {_place(error)}"
+    except ValidationError as error:
         raise RecordError(
-            f"{source} is damaged, or no record of this version ({why}). Make it again, or give another."
-        ) from error
-
-
-def _place(error: BaseException) -> str:
-    """Where it happened: were it a fault of ours and not the record's, it is found there."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "an unknown place" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+            f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
+        ) from None
 
 
 DEEPEST = 50

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from walkback.errors import InputError, RecordError
 from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.schema import explain
 
 ABOUT = ("method_name", "notes", "seed", "warnings", "provenance")
 
@@ -77,7 +80,7 @@ def _published(entry: Any, where: str) -> tuple[dict[str, Any], Measurements]:
     """A report of the published audit: the same names, without a schema version."""
     if not isinstance(entry, dict) or not any(field in entry for field in _PUBLISHED_FIELDS):
         raise RecordError(f"{where} holds no measurements; expected fields such as {', '.join(_PUBLISHED_FIELDS[:2])}.")
-    return entry, _measurements({field: entry.get(field) for field in _PUBLISHED_FIELDS}, where)
+    return _about(entry, where), _measurements({field: entry.get(field) for field in _PUBLISHED_FIELDS}, where)
 
 
 def _rows(data: list[dict[str, Any]], path: Path) -> Iterator[Network]:
@@ -87,9 +90,29 @@ def _rows(data: list[dict[str, Any]], path: Path) -> Iterator[Network]:
             "bp_grad_norms": row.get("g_norms"),
             "headline_acc": row.get("acc"),
         }
-        about = {"method_name": row.get("method", ""), "seed": row.get("seed"), "verdict": row.get("verdict")}
-        name = _name(about["method_name"], about["seed"]) or str(number)
+        said = {"method_name": row.get("method", ""), "seed": row.get("seed"), "verdict": row.get("verdict")}
+        about = _about(said, f"{path}, row {number}")
+        name = _name(about.get("method_name", ""), about.get("seed")) or str(number)
         yield name, about, _measurements(fields, f"{path}, row {number}")
+
+
+class _About(BaseModel):
+    """What a record of another program may say about a network."""
+
+    method_name: str | None = None
+    notes: str | None = None
+    seed: int | None = None
+    warnings: tuple[str, ...] | None = None
+    provenance: dict[str, str] | None = None
+    verdict: str | None = None
+
+
+def _about(entry: dict[str, Any], where: str) -> dict[str, Any]:
+    try:
+        said = _About.model_validate(entry).model_dump(exclude_none=True)
+    except ValidationError as error:
+        raise RecordError(f"{where}: {explain(error)}.") from None
+    return said
 
 
 def _measurements(fields: dict[str, Any], where: str) -> Measurements:

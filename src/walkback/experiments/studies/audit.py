@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.errors import InputError, RecordError
 from walkback.experiments.baselines import joined_report
+from walkback.experiments.shapes import ReportShape, RowShape, Shape, require_shape
 from walkback.experiments.stamp import stamp
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import read_json, reading, write_whole
+from walkback.protocol.schema import read_json, write_whole
 
 if TYPE_CHECKING:
     from walkback.experiments.grid import Cell, GridConfig
@@ -105,16 +106,14 @@ def _summaries(reports: Iterable[DiagnosticReport]) -> Iterable[Any]:
 
 def refuse_to_lose_rows(path: Path, grid: GridConfig) -> None:
     """Raise where an audit on record has runs that the grid has not, and would be replaced by less or by others."""
-    with reading(path):
-        there = {row["id"]: f"{row['label']} {row['seed']}" for row in _on_record(path, "runs")}
+    there = {row["id"]: f"{row['label']} {row['seed']}" for row in _on_record(path, "runs", RowShape)}
     here = {cell.config.run_id for cell in grid.cells()}
     _refuse(path, "runs that this grid has not", [name for run_id, name in there.items() if run_id not in here])
 
 
 def refuse_to_lose_reports(path: Path, audit: Mapping[str, Any]) -> None:
     """Raise where an audit on record has reports, or their (d), that this one has not: runs or baselines are gone."""
-    with reading(path):
-        there = _with_margin(_on_record(path, "reports"))
+    there = _with_margin(_on_record(path, "reports", ReportShape))
     here = _with_margin(audit["reports"])
     why = {f"{row['label']} {row['seed']}": row["error"] for row in audit["runs"]}
     gone = [name for name in there if name not in here]
@@ -127,7 +126,7 @@ def _with_margin(reports: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
     return {f"{r['method_name']} {r['seed']}": r["frozen_baseline_acc"] is not None for r in reports}
 
 
-def _on_record(path: Path, name: str) -> list[dict[str, Any]]:
+def _on_record(path: Path, name: str, shape: type[Shape]) -> list[dict[str, Any]]:
     """A list of the audit in a file, empty where there is none."""
     if not path.exists():
         return []
@@ -137,7 +136,7 @@ def _on_record(path: Path, name: str) -> list[dict[str, Any]]:
         raise RecordError(
             f"{path} is no audit: it has no list of {name}. Give this one another --name, or move it away."
         )
-    return found
+    return [require_shape(shape, entry, path) for entry in found]
 
 
 def _refuse(path: Path, what: str, lost: Sequence[str]) -> None:

@@ -9,15 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from walkback.errors import InputError, RecordError
+from walkback.experiments.shapes import AuditShape, CourseShape, require_line, require_result, require_shape
 from walkback.experiments.studies.audit import AUDIT_VERSION
 from walkback.experiments.trace import EpochRecord
 from walkback.protocol.again import warn_of_stored
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
-from walkback.protocol.schema import audit_digest, content_digest, explain, file_name, read_json, reading
+from walkback.protocol.schema import audit_digest, content_digest, file_name, read_json, reading
 from walkback.run_ids import checked_id, held_to_id
 from walkback.watch.replay import Replayed, replay
 
@@ -93,7 +92,13 @@ class Audit:
 
     def report_of(self, run: TracedRun) -> DiagnosticReport:
         """What the audit says of a run."""
-        return next(r for r in self.reports if (r.method_name, r.seed) == (run.label, run.seed))
+        found = [r for r in self.reports if (r.method_name, r.seed) == (run.label, run.seed)]
+        if not found:
+            raise RecordError(
+                f"{self.source} has a finished run of {run.label}, seed {run.seed}, and no report on it. Make it again "
+                "with: walkback audit"
+            )
+        return found[0]
 
     def by_method(self) -> dict[str, list[DiagnosticReport]]:
         """The reports of each method, in the audit's order."""
@@ -126,20 +131,13 @@ def load_audit(path: Path) -> Audit:
             f"{path} is an audit of version {data['audit_version']!r}, and this walkback reads {AUDIT_VERSION}. "
             "Make it again with: walkback audit"
         )
+    require_shape(AuditShape, data, path)
     with reading(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
         warn_of_stored(reports, path)
-        rows = tuple(_checked(row) for row in data["runs"])
+        rows = tuple(data["runs"])
         name = file_name(data["name"], f"the name of the audit in {path}")
         return Audit(name, path, reports, rows, audit_digest(data))
-
-
-def _checked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of an audit whose run can be told from the others, and whether it failed."""
-    for name, kind in (("label", str), ("seed", int), ("method", str), ("error", str)):
-        if not isinstance(row[name], kind):
-            raise TypeError(f"{name} of a run is {row[name]!r}")
-    return row
 
 
 def _with_seed(entry: Replayed) -> DiagnosticReport:
@@ -159,8 +157,8 @@ def audits_in(results: Path) -> list[Path]:
 
 def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
     result = _run_file(folder, row["id"], row["command"])
-    has_baseline = "baseline" in row and not row["baseline_error"]
-    frozen = _run_file(folder, row["baseline"], row["baseline_command"]) if has_baseline else None
+    has_baseline = row.get("baseline") and not row.get("baseline_error")
+    frozen = _run_file(folder, row["baseline"], row.get("baseline_command", "")) if has_baseline else None
     return TracedRun(
         row["label"],
         row["seed"],
@@ -177,14 +175,8 @@ def _run_file(folder: Path, run_id: str, command: str) -> dict[str, Any]:
     if not path.exists():
         raise RecordError(f"the audit refers to {path}, which is not there. Make the run again: {command}")
     result = held_to_id(read_json(path), run_id, path, f"make the run again: {command}")
-    if "trace" not in result:
-        raise RecordError(f"{path} is not the result of run {run_id}. Remove it and make the run again: {command}")
-    return result
+    return require_result(result, path, CourseShape)
 
 
-def _records(trace: Iterable[Any], path: Path) -> tuple[EpochRecord, ...]:
-    try:
-        return tuple(EpochRecord.model_validate(entry) for entry in trace)
-    except (ValidationError, TypeError) as error:
-        why = explain(error) if isinstance(error, ValidationError) else str(error)
-        raise RecordError(f"{path} holds a trace that cannot be read: {why}.") from None
+def _records(trace: Iterable[Mapping[str, Any]], path: Path) -> tuple[EpochRecord, ...]:
+    return tuple(require_line(entry, path) for entry in trace)
