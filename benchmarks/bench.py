@@ -126,10 +126,11 @@ def of_grid(found: dict[str, Any]) -> list[Row]:
 
 
 def of_traces(found: dict[str, Any]) -> list[Row]:
-    lines, grown = found["lines"], found["grown"]
+    lines, grown, short = found["lines"], found["grown"], f"of {found['short']:,} lines"
     rows = [
-        Row(f"{name} of a trace of {lines:,} lines, time per line", "of 2,000 lines", r["ratio"], r["limit"], spread(r))
-        for name, r in found["ratios"].items()
+        Row(f"{name} of a trace of {int(n):,} lines, time per line", short, r["ratio"], r["limit"], spread(r))
+        for name, lengths in found["ratios"].items()
+        for n, r in lengths.items()
     ]
     live = found["live_look"]
     return [*rows, Row(f"live watch: {grown} new lines", f"the first look at {lines:,}", live["ratio"], 0.05)]

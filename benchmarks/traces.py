@@ -1,4 +1,4 @@
-"""Reading long traces: time per line at 20,000 lines over that at 2,000, and memory that a line adds.
+"""Reading long traces: time per line at 20,000 and 200,000 lines over that at 5,000, and memory that a line adds.
 
 Reports, replays and looks at a generated trace, each by the function behind the command; 1 is linear. A live look at a
 trace that has grown by ten lines is set against reading all of it.
@@ -10,6 +10,7 @@ import json
 import random
 import tempfile
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from walkback.present.html import render_network
 from walkback.watch.follow import TraceFollower
 from walkback.watch.replay import replay
 
-SHORT, LONG, GROWN = 2_000, 20_000, 10
-ROUNDS = 5
+SHORT, LONG, LONGEST, GROWN = 5_000, 20_000, 200_000, 10
+ROUNDS = {LONG: 5, LONGEST: 2}
+"""Reading the longest takes half a minute."""
 LIMIT = 1.3
 
 
@@ -52,15 +54,21 @@ READERS = {
 }
 
 
-def bytes_per_line(short: Path, long: Path) -> float:
-    """What the peak of Python's memory grows by, for each line more."""
-    peaks = []
-    for path in (short, long):
-        tracemalloc.start()
-        READERS["watch"](path)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    return (peaks[1] - peaks[0]) / (LONG - SHORT)
+def peak_of(path: Path) -> int:
+    """The peak of Python's memory while a page is made, which holds all that the other readers hold."""
+    tracemalloc.start()
+    page_of(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def per_line(reads: Callable[[Path], object], traces: dict[int, Path], lines: int) -> dict[str, float]:
+    """The time for a line of a long trace over that for a line of the short one."""
+    variants = {"short": lambda: reads(traces[SHORT]), "long": lambda: reads(traces[lines])}
+    seconds = interleaved(variants, ROUNDS[lines])
+    each = {"short": [s / SHORT for s in seconds["short"]], "long": [s / lines for s in seconds["long"]]}
+    return ratio(each, "long", "short") | {"limit": LIMIT}
 
 
 def grown(path: Path) -> dict[str, float]:
@@ -78,22 +86,23 @@ def grown(path: Path) -> dict[str, float]:
                 file.write(more.replace(f'"step": {LONG}', f'"step": {step}'))
         follower.look()
 
-    return ratio(interleaved({"again": again, "all": lambda: TraceFollower(path).look()}, ROUNDS), "again", "all")
+    return ratio(interleaved({"again": again, "all": lambda: TraceFollower(path).look()}, ROUNDS[LONG]), "again", "all")
 
 
 def main() -> None:
-    rows: dict[str, dict[str, float]] = {}
+    rows: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        short, long = (write_trace(Path(folder, f"t{lines}.jsonl"), lines) for lines in (SHORT, LONG))
+        traces = {n: write_trace(Path(folder, f"t{n}.jsonl"), n) for n in (SHORT, LONG, LONGEST)}
         for name, reads in READERS.items():
-            seconds = interleaved({"short": lambda r=reads: r(short), "long": lambda r=reads: r(long)}, ROUNDS)
-            per_line = {"short": [s / SHORT for s in seconds["short"]], "long": [s / LONG for s in seconds["long"]]}
-            rows[name] = ratio(per_line, "long", "short") | {"limit": LIMIT}
-            print(f"  {name:16s} {rows[name]['ratio']:.2f} × the time per line")
-        memory, live = bytes_per_line(short, long), grown(long)
+            rows[name] = {str(lines): per_line(reads, traces, lines) for lines in ROUNDS}
+            told = ", ".join(f"{row['ratio']:.2f} at {int(lines):,}" for lines, row in rows[name].items())
+            print(f"  {name:16s} {told} × the time per line", flush=True)
+        peaks, live = {n: peak_of(traces[n]) for n in ROUNDS}, grown(traces[LONG])
+    memory = (peaks[LONGEST] - peaks[LONG]) / (LONGEST - LONG)
     print(f"  {memory:.0f} bytes a line; a look at {GROWN} new lines takes {live['ratio']:.4f} of one at all")
-    content = {"what": f"time per line of {LONG} lines over that of {SHORT}", "ratios": rows}
-    content |= {"bytes_per_line": memory, "live_look": live, "lines": LONG, "grown": GROWN}
+    content = {"what": f"time per line over that of {SHORT} lines", "ratios": rows}
+    content |= {"bytes_per_line": memory, "peak_mib": {str(n): peak / 2**20 for n, peak in peaks.items()}}
+    content |= {"live_look": live, "short": SHORT, "lines": LONG, "grown": GROWN}
     print(f"written to {write('bench_traces', content)}")
 
 
