@@ -79,6 +79,7 @@ BROKEN = {
     "extra": lambda r: {"own": r.choice(NOT_FINITE)},
 }
 
+PASSED, FAILED = ({"candidate": "autograd", "passed": passed} for passed in (True, False))
 CONTRADICTIONS = {
     "no samples": {"samples": 0, "residual_norms": [1.0] * SITES},
     "no groups": {"groups": 0, "cross_batch_stability": 0.1},
@@ -104,6 +105,18 @@ CONTRADICTIONS = {
     "a site twice": {"site_numbers": [0, 0, 1, 3], "last_site": 3},
     "a site beyond the last": {"site_numbers": [0, 1, 2, 9], "last_site": 3},
     "a perplexity of 0.5": {"perplexity": 0.5},
+    "a (c) of 100 samples": {"samples": 100, "cross_batch_stability": 0.1},
+    "drift of one sample": {"samples": 1, "drift_shares": [0.1] * SITES},
+    "a last site that is not the last": {"last_site": 1, "residual_norms": [1.0] * SITES},
+    "more samples than anybody counted": {"headline_samples": 10**400},
+    "more sites than anybody counted": {"last_site": 10**400},
+    "a gradient that is not the network's": {"reference_check": FAILED, "bp_grad_norms": [1.0] * SITES},
+    "drift of a gradient that is not the network's": {"reference_check": FAILED, "cross_batch_stability": 0.1},
+    "a gradient that is none": {"reference_check": {"candidate": "none"}, "bp_grad_norms": [1.0] * SITES},
+    "no gradient, and it passed": {"reference_check": {"candidate": "none", "passed": True}},
+    "an error that passed": {"reference_check": PASSED | {"error": 0.5}},
+    "a negative error of the check": {"reference_check": PASSED | {"error": -1.0}},
+    "a negative number of directions": {"reference_check": PASSED | {"directions": -1}},
     "a Γ of 2": {"alignment": {"sites": [2.0] * SITES}},
 }
 

@@ -23,6 +23,17 @@ ROUNDING = 1e-4
 SITE_NORM = re.compile(r"([hg])_(\d{1,6})")
 """The name, in `extra`, of a norm at one site of some."""
 
+MOST = 2**53
+"""Up to which a count is told apart from its neighbours as a float; nobody has counted further."""
+WRONG_GRADIENT = 0.3
+"""The error against finite differences from which a gradient is wrong, whatever the step size."""
+
+_COUNTED = (
+    "samples", "tokens", "headline_samples", "headline_answers", "frozen_baseline_samples", "frozen_baseline_answers",
+    "last_site", "stability_layer", "site_numbers",
+)  # fmt: skip
+_NO_REFERENCE = ("error_size", "alignment")
+"""Quantities of diagnostics of the gradient that do not rest on the reference alone."""
 _NULL_AT_SITES = ("site_means", "site_sds", "site_z")
 
 
@@ -31,6 +42,8 @@ def contradictions(measured: Measurements) -> Iterator[str]:
     from walkback.protocol.diagnostics.known import quantities
 
     declared = quantities().values()
+    for name in (*_COUNTED, *(q.name for q in declared if q.kind in ("count", "broken"))):
+        yield from _too_many(name, measured.value_of(name))
     yield from _zeros(measured)
     norms = {q.name: measured.value_of(q.name) for q in declared if q.kind == "norm"}
     norms |= {f"extra.{name}": value for name, value in measured.extra.items() if SITE_NORM.fullmatch(name)}
@@ -40,9 +53,11 @@ def contradictions(measured: Measurements) -> Iterator[str]:
         if quantity.kind == "cosine" and quantity.name != "alignment":
             yield from _beyond_one(quantity.name, measured.value_of(quantity.name))
     yield from (f"perplexity is {x}; it is 1 or more" for x in _finite(measured.perplexity) if x < 1 - ROUNDING)
-    yield from _samples(measured, [q.name for q in declared if q.per_site and q.kind != "broken"])
+    at_sites = [q.name for q in declared if q.per_site and q.kind != "broken" and q.name != "alignment"]
+    yield from _samples(measured, at_sites)
     yield from _broken_samples(measured)
-    yield from _sites(measured)
+    yield from _sites(measured, at_sites)
+    yield from _reference(measured)
     yield from _stabilities(measured)
     for quantity in declared:
         if quantity.interval:
@@ -64,6 +79,12 @@ def _beyond_one(name: str, value: Any) -> Iterator[str]:
             yield f"{name} holds {x}, expected a cosine or a share in [-1, 1]"
 
 
+def _too_many(name: str, value: Any) -> Iterator[str]:
+    for count in value if isinstance(value, tuple) else (value,):
+        if count is not None and abs(count) > MOST:
+            yield f"{name} holds a count of more than 2**53"
+
+
 def _zeros(measured: Measurements) -> Iterator[str]:
     norms = measured.residual_norms
     if norms and all(norm == 0 for norm in norms):
@@ -78,6 +99,10 @@ def _samples(measured: Measurements, at_sites: Iterable[str]) -> Iterator[str]:
     if samples == 0 and any(measured.value_of(name) is not None for name in at_sites):
         yield "samples is 0, but there are figures at the sites; they rest on 1 sample or more"
     directed = measured.cross_batch_stability is not None or measured.site_stabilities is not None
+    if samples is not None and 0 < samples < 2 * GROUP_SIZE and directed:
+        yield f"samples is {samples}, but there is a (c), which compares 2 groups of {GROUP_SIZE} samples or more"
+    if samples == 1 and measured.drift_shares is not None:
+        yield "samples is 1, but there are drift_shares, which compare distinct samples"
     if groups is not None and groups < 2 and directed:
         yield f"groups is {groups}, but there is a (c), which compares 2 groups of {GROUP_SIZE} samples or more"
     if samples is not None and groups is not None and groups * GROUP_SIZE > samples:
@@ -93,14 +118,43 @@ def _broken_samples(measured: Measurements) -> Iterator[str]:
                 yield f"{name} holds {count}, expected a count from 0{most}"
 
 
-def _sites(measured: Measurements) -> Iterator[str]:
+def _sites(measured: Measurements, at_sites: Iterable[str]) -> Iterator[str]:
     numbers, last = measured.site_numbers, measured.last_site
+    count = next((len(at) for name in at_sites if isinstance(at := measured.value_of(name), tuple)), None)
     if numbers is None:
+        if last is not None and count is not None and last != count - 1:
+            yield f"last_site is {last}, and there are figures of {count} sites without the numbers of those"
         return
     if any(number < 0 for number in numbers) or any(after <= before for before, after in pairwise(numbers)):
         yield f"site_numbers are {list(numbers)}, expected numbers from 0 on, each larger than the one before"
     elif last is not None and numbers and numbers[-1] > last:
         yield f"site_numbers go up to {numbers[-1]}, and last_site is {last}"
+
+
+def _reference(measured: Measurements) -> Iterator[str]:
+    """A gradient that is not the network's, or none at all, has no figures."""
+    check = measured.reference_check
+    if check is None:
+        return
+    if check.directions < 0 or check.kinks_discarded < 0 or any(site < 0 for site in check.sites):
+        yield "reference_check counts below 0"
+    if check.error is not None and check.error < 0:
+        yield f"reference_check.error is {check.error}; it is 0 or more"
+    if check.passed and (check.candidate == "none" or (check.error is not None and check.error > WRONG_GRADIENT)):
+        yield f"reference_check has passed, with the candidate {check.candidate!r} and an error of {check.error}"
+    if check.passed is False or check.candidate == "none":
+        found = [name for name in _of_gradients() if measured.value_of(name) is not None]
+        if found:
+            yield f"reference_check says that there is no true gradient, but there is {found[0]}"
+
+
+def _of_gradients() -> Iterator[str]:
+    """The names of what is measured against the reference gradient."""
+    from walkback.protocol.diagnostics.known import known
+
+    for one in known().values():
+        if one.needs_gradient:
+            yield from (q.name for q in one.quantities if q.kind in ("norm", "cosine") and q.name not in _NO_REFERENCE)
 
 
 def _stabilities(measured: Measurements) -> Iterator[str]:
