@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 import walkback
 from ratios import interleaved, ratio, write
-from walkback.registry import ARCHITECTURES
-from walkback.zoo.contract import DataSpec
+from walkback.lab.registry import ARCHITECTURES
+from walkback.lab.zoo.contract import DataSpec
 
 CIFAR = DataSpec((3, 32, 32), 10)
 NETWORKS = {"resmlp d=256, 4 blocks": ("resmlp", 0.75), "vit_mini d=128, 4 blocks": ("vit_mini", 0.88)}

@@ -27,12 +27,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from ratios import write
 from walkback.cli.main import app
-from walkback.experiments.assembly import keep_dataset
-from walkback.experiments.config import RunConfig
-from walkback.experiments.executors import Executor, LocalProcesses
-from walkback.experiments.grid import GridConfig, row_of
-from walkback.experiments.store import RunStore
-from walkback.experiments.train_grid import train_missing
+from walkback.lab.grids.executors import Executor, LocalProcesses
+from walkback.lab.grids.grid import GridConfig, row_of
+from walkback.lab.grids.train_grid import train_missing
+from walkback.lab.runs.assembly import keep_dataset
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.store import RunStore
 
 LIMIT = 0.05
 RAY_NODES = (1, 2, 4)
@@ -52,7 +52,7 @@ def store_in(folder: Path) -> RunStore:
 
 def loop(runs: list[RunConfig], folder: Path) -> None:
     """The runs one after the other in this process, their results put on record."""
-    from walkback.experiments.train import train_or_resume
+    from walkback.lab.runs.train import train_or_resume
 
     keep_dataset()
     for config in runs:
@@ -71,7 +71,7 @@ def by(executor: Executor, runs: list[RunConfig], folder: Path) -> None:
 def ray_nodes(count: int) -> Iterator[Executor]:
     from ray.cluster_utils import Cluster
 
-    from walkback.experiments.ray_cluster import RayCluster
+    from walkback.lab.grids.ray_cluster import RayCluster
 
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -96,7 +96,7 @@ def measured(variant: str, runs: int, folder: Path) -> dict[str, float]:
 def carry_out(variant: str, runs: list[RunConfig], folder: Path) -> None:
     """What a measured process does."""
     if variant == "nothing":
-        importlib.import_module("walkback.experiments.train")
+        importlib.import_module("walkback.lab.runs.train")
     elif variant == "loop":
         loop(runs, folder)
     elif variant.startswith("ray"):
@@ -123,7 +123,7 @@ def listed(runs: int, folder: Path) -> dict[str, float]:
     for name, words in {"list all": [], "filter": ["--method", "bp", "--state", "finished"]}.items():
         start, out = time.process_time(), io.StringIO()
         with contextlib.redirect_stdout(out):
-            app(["runs", "--runs", str(folder / "runs"), *words], standalone_mode=False)
+            app(["lab", "runs", "--runs", str(folder / "runs"), *words])
         seconds[name] = time.process_time() - start
         assert out.getvalue().count("2/2") == runs
     return seconds

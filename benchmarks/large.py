@@ -48,7 +48,7 @@ def measure(depth: int, width: int) -> dict[str, float]:
     import torch.nn.functional as F
 
     import walkback
-    from walkback.zoo import DataSpec, build_model
+    from walkback.lab.zoo import DataSpec, build_model
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

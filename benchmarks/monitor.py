@@ -23,9 +23,9 @@ from torch import nn
 import peers
 import walkback
 from ratios import interleaved, ratio, write
-from walkback.registry import ARCHITECTURES
+from walkback.lab.registry import ARCHITECTURES
+from walkback.lab.zoo.contract import DataSpec
 from walkback.watch.budget import Clock
-from walkback.zoo.contract import DataSpec
 
 CIFAR = DataSpec((3, 32, 32), 10)
 STEPS = 10

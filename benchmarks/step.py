@@ -23,15 +23,15 @@ import torch.nn.functional as F
 from torch import nn
 
 from ratios import interleaved, ratio, write
-from walkback.experiments import checkpoint
-from walkback.experiments.assembly import Assembly, assemble
-from walkback.experiments.config import RunConfig
-from walkback.experiments.measure import report_if_possible, right_answers
+from walkback.lab.runs import checkpoint
+from walkback.lab.runs.assembly import Assembly, assemble
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.measure import report_if_possible, right_answers
+from walkback.lab.zoo import DataSpec, build_model
+from walkback.lab.zoo.datasets import Batches, Split
+from walkback.lab.zoo.datasets.splits import Preparation
+from walkback.lab.zoo.modes import evaluating
 from walkback.protocol.records import Score
-from walkback.zoo import DataSpec, build_model
-from walkback.zoo.datasets import Batches, Split
-from walkback.zoo.datasets.splits import Preparation
-from walkback.zoo.modes import evaluating
 
 DATA, BATCH, SEEDS = DataSpec((3, 32, 32), 10), 128, 3
 TRAIN_STEPS, TEST_STEPS = 391, 50

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ratios import interleaved, ratio, write
-from walkback.experiments.shown import networks_in
-from walkback.experiments.store import RunStore
+from walkback.lab.present.networks import networks_in
+from walkback.lab.runs.store import RunStore
 from walkback.present.html import render_network
 from walkback.watch.follow import TraceFollower
 from walkback.watch.replay import replay

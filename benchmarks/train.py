@@ -25,10 +25,10 @@ from torch import nn
 
 from multiplications import Multiplications
 from ratios import interleaved, ratio, write
-from walkback.experiments.assembly import assemble
-from walkback.experiments.config import RunConfig
-from walkback.experiments.train import train_epoch
-from walkback.zoo import BlockModel, DataSpec, build_method, build_model
+from walkback.lab.runs.assembly import assemble
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.train import train_epoch
+from walkback.lab.zoo import BlockModel, DataSpec, build_method, build_model
 
 DATA, BATCH, STEPS = DataSpec((3, 32, 32), 10), 128, 2
 LARGER_BATCHES = (256, 512)

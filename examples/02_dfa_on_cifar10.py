@@ -6,11 +6,11 @@ this again shows the report at once. An argument sets the number of epochs.
 
 import sys
 
-from walkback.experiments.baselines import finished_report
-from walkback.experiments.config import RunConfig
-from walkback.experiments.progress import EpochDone, Silent
-from walkback.experiments.store import RunStore
-from walkback.experiments.train import train_or_resume
+from walkback.lab.runs.baselines import finished_report
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.progress import EpochDone, Silent
+from walkback.lab.runs.store import RunStore
+from walkback.lab.runs.train import train_or_resume
 
 
 class Printed(Silent):

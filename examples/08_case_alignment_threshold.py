@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 import walkback
-from walkback.zoo import DataSpec, build_method, build_model
+from walkback.lab.zoo import DataSpec, build_method, build_model
 
 SENSITIVITY = 1e-8
 WIDTH, INPUTS, CLASSES, STEPS, SEED = 64, 16, 10, 200, 0

@@ -4,8 +4,8 @@
 
 The checkpoints are gone; what is left, as of many runs, is a log with the size of the residual stream at its two ends,
 the gradient's at one site in the middle, and two accuracies. This makes such a log from the record of the runs
-(`walkback audit --preset penalty`), judges it, and sets every reading beside that of the full measurement, which the
-record also holds.
+(`walkback lab audit --preset penalty`), judges it, and sets every reading beside that of the full measurement, which
+the record also holds.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def page(found):
     return f"""# A verdict from an old log: penalised DFA, three seeds
 
 Made by `python examples/09_case_old_log.py --write docs/case-studies/old-log.md` from
-[{AUDIT}](../../results/{AUDIT}) and the runs that it refers to, which `walkback audit --preset penalty` trained:
+[{AUDIT}](../../results/{AUDIT}) and the runs that it refers to, which `walkback lab audit --preset penalty` trained:
 textbook DFA with the penalty λ = 0.01 on a residual MLP, CIFAR-10.
 
 ## What is left
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--write", type=Path, help="write the page to this file")
     target = parser.parse_args().write
     if not (RESULTS / AUDIT).exists():
-        sys.exit(f"there is no {RESULTS / AUDIT}. Make it: walkback audit --preset penalty")
+        sys.exit(f"there is no {RESULTS / AUDIT}. Make it: walkback lab audit --preset penalty")
     text = page(study())
     if target:
         target.write_text(text)

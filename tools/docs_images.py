@@ -11,10 +11,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from walkback.experiments.figured import figure_named
-from walkback.experiments.questions import grid_page
-from walkback.experiments.shown import networks_in
-from walkback.experiments.store import RunStore
+from walkback.lab.present.figures import figure_named
+from walkback.lab.present.grid_page import grid_page
+from walkback.lab.present.networks import networks_in
+from walkback.lab.runs.store import RunStore
 from walkback.present.figures.style import save
 from walkback.present.html_grid import render
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import torch
 
-from walkback.experiments.assembly import assemble, dataset_of
-from walkback.experiments.config import RunConfig
-from walkback.experiments.derive import derived_seed
-from walkback.experiments.grid import unique_runs
-from walkback.experiments.presets import preset
-from walkback.experiments.stamp import stamp
-from walkback.experiments.store import RunStore
+from walkback.lab.grids.grid import unique_runs
+from walkback.lab.grids.presets import preset
+from walkback.lab.runs.assembly import assemble, dataset_of
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.derive import derived_seed
+from walkback.lab.runs.stamp import stamp
+from walkback.lab.runs.store import RunStore
+from walkback.lab.zoo.datasets import Batches
 from walkback.protocol.schema import write_whole
-from walkback.zoo.datasets import Batches
 
 WARM_UP = 5
 

@@ -1,4 +1,4 @@
-"""Make src/walkback/run_defaults.json anew: the defaults of every setting and option of a run, for `walkback.run_ids`.
+"""Make src/walkback/lab/runs/run_defaults.json anew: the defaults of every setting and option of a run.
 
     python tools/run_defaults.py
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from walkback.experiments.config import RunConfig
-from walkback.experiments.options import default_options
-from walkback.registry import ARCHITECTURES, DATASETS, METHODS
-from walkback.run_ids import DEFAULTS_FILE
+from walkback.lab.registry import ARCHITECTURES, DATASETS, METHODS
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.ids import DEFAULTS_FILE
+from walkback.lab.runs.options import default_options
 
 REGISTRIES = {"method_options": METHODS, "architecture_options": ARCHITECTURES, "data_options": DATASETS}
 

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from walkback.experiments.stamp import stamp
+from walkback.lab.runs.stamp import stamp
+from walkback.lab.zoo.methods.bridge import Predictor
+from walkback.lab.zoo.methods.state_bridge import bridge_states
+from walkback.lab.zoo.methods.value_bridge import ValueBridge, ValueOptions, terminal_of
 from walkback.protocol.schema import write_whole
-from walkback.zoo.methods.bridge import Predictor
-from walkback.zoo.methods.state_bridge import bridge_states
-from walkback.zoo.methods.value_bridge import ValueBridge, ValueOptions, terminal_of
 
 SIZE, OUTPUTS, DEPTH, BATCH, STEPS, RATE = 32, 2, 4, 128, 2000, 1e-2
 SITES = range(DEPTH + 1)

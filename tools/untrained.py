@@ -18,15 +18,15 @@ from typing import Any
 import torch
 
 import walkback
-from walkback.experiments.assembly import dataset_of, initial_model
-from walkback.experiments.config import RunConfig
-from walkback.experiments.derive import derived_seed
-from walkback.experiments.measure import held_out
-from walkback.experiments.stamp import stamp
-from walkback.experiments.studies.base import firing
+from walkback.lab.runs.assembly import dataset_of, initial_model
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.derive import derived_seed
+from walkback.lab.runs.measure import held_out
+from walkback.lab.runs.stamp import stamp
+from walkback.lab.studies.base import firing
+from walkback.lab.zoo import BlockModel, build_model
+from walkback.lab.zoo.datasets import Batch
 from walkback.protocol.schema import write_whole
-from walkback.zoo import BlockModel, build_model
-from walkback.zoo.datasets import Batch
 
 AUDITED = (42, 123, 456)
 QUIET = 0.01

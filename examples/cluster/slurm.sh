@@ -30,4 +30,4 @@ if [ "${#nodes[@]}" -gt 1 ]; then
 fi
 
 srun --nodes=1 --ntasks=1 --overlap -w "$head_node" \
-    walkback audit "$@" --runs "$RUNS" --ray "$head_address:$port"
+    walkback lab audit "$@" --runs "$RUNS" --ray "$head_address:$port"

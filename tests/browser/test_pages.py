@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[1] / "present"))
 from figure_samples import AUDIT, TRACES, shown
 from present_samples import AWKWARD, HOSTILE, full, hostile, many_sites
 
-from walkback.experiments.questions import grid_page
+from walkback.lab.present.grid_page import grid_page
 from walkback.present.html_grid import GridPage, render
 from walkback.present.network import Network
 

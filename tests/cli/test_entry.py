@@ -8,23 +8,34 @@ import sys
 import pytest
 import typer
 
-from walkback.cli.entry import ABOUT, OPTIONS, STATUS, VERBS, help_page, run
-from walkback.cli.main import app
+from walkback.cli.entry import ABOUT, LAB_VERBS, MOVED, OPTIONS, STATUS, VERBS, help_page, run
+from walkback.cli.main import app_for
 
 
 def test_the_page_says_what_the_verbs_say():
-    group = typer.main.get_command(app)
-    verbs = {name: " ".join(command.help.split("\n\n")[0].split()) for name, command in group.commands.items()}
-    assert verbs == VERBS, "cli/entry.py lists the verbs and their first sentences"
+    group = typer.main.get_command(app_for(()))
+    for there, listed in ((group, VERBS), (group.commands["lab"], LAB_VERBS)):
+        verbs = {name: " ".join(command.help.split("\n\n")[0].split()) for name, command in there.commands.items()}
+        assert verbs == listed, "cli/entry.py lists the verbs and their first sentences"
     assert {option.opts[0]: option.help for option in group.params} | {"--help": OPTIONS["--help"]} == OPTIONS
-    assert (app.info.help, app.info.epilog) == (ABOUT, STATUS)
+    assert (group.help, group.epilog) == (ABOUT, STATUS)
+
+
+@pytest.mark.parametrize("verb", MOVED)
+def test_a_verb_that_moved_is_answered_with_the_command_of_today(verb, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["walkback", verb, "--results", "a folder"])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 2
+    assert f"walkback {MOVED[verb]} --results 'a folder'" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("width", [40, 80, 100])
 def test_the_page_fits(width):
-    page = help_page(width)
-    assert max(map(len, page.splitlines())) <= width
-    assert all(f"\n  {verb} " in page for verb in VERBS)
+    for lab, verbs in ((False, VERBS), (True, LAB_VERBS)):
+        page = help_page(width, lab)
+        assert max(map(len, page.splitlines())) <= width
+        assert all(f"\n  {verb} " in page for verb in verbs)
 
 
 def test_asking_for_help_imports_neither_torch_nor_the_libraries_of_the_verbs():

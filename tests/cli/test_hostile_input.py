@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from walkback.cli import main
+from walkback.lab.runs.ids import run_id_of
 from walkback.protocol.schema import write_whole
-from walkback.run_ids import run_id_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 AUDIT = RESULTS / "audit_student_net_d128_synthetic_teacher.json"
@@ -97,7 +97,7 @@ def test_a_damaged_audit_leaves_no_answer_behind(walkback, tmp_path, place, new,
     (audit.parent / "runs").symlink_to(RESULTS / "runs")
     audit.write_text(json.dumps(changed(json.loads(AUDIT.read_text()), place, new)))
     places = ["--results", tmp_path / "out" / "r", "--markdown", tmp_path / "out" / "m"]
-    status, _, error = walkback("study", study, audit, *places)
+    status, _, error = walkback("lab", "study", study, audit, *places)
     assert status == 2
     assert "audit_x.json" in error
     assert not (tmp_path / "out").exists()
@@ -106,7 +106,9 @@ def test_a_damaged_audit_leaves_no_answer_behind(walkback, tmp_path, place, new,
 def test_a_letter_that_is_none_is_refused(walkback, tmp_path):
     audit = tmp_path / "audit_x.json"
     audit.write_text(json.dumps(changed(json.loads(AUDIT.read_text()), ["reports", 0, "readings", 0, "letter"], "]")))
-    status, _, error = walkback("study", "ablation", audit, "--results", tmp_path / "r", "--markdown", tmp_path / "m")
+    status, _, error = walkback(
+        "lab", "study", "ablation", audit, "--results", tmp_path / "r", "--markdown", tmp_path / "m"
+    )
     assert status == 2
     assert "readings.0.letter: expected a letter" in error
     assert not (tmp_path / "r").exists()
@@ -149,7 +151,7 @@ def test_a_file_without_figures_is_no_trace(walkback, tmp_path):
 def test_names_that_lead_elsewhere_are_refused(walkback, tmp_path, name):
     places = ["--runs", tmp_path / "runs", "--results", tmp_path / "results"]
     grid = ["--arch", "resmlp", "--data", "digits", "--methods", "bp", "--no-train"]
-    status, _, error = walkback("audit", *grid, *places, "--name", name)
+    status, _, error = walkback("lab", "audit", *grid, *places, "--name", name)
     assert status == 2
     assert "--name is" in error
     assert not list(tmp_path.iterdir())
@@ -196,7 +198,7 @@ def test_one_broken_run_does_not_hide_the_others(walkback, tmp_path, content):
     (sound / f"{RUN}.json").write_bytes((RESULTS / "runs" / f"{RUN}.json").read_bytes())
     broken.mkdir(parents=True)
     (broken / "config.json").write_text(content)
-    status, printed, error = walkback("runs", "--runs", tmp_path / "runs")
+    status, printed, error = walkback("lab", "runs", "--runs", tmp_path / "runs")
     assert status == 0
     assert error.startswith(f"walkback: {broken / 'config.json'} ")
     assert len(error.splitlines()) == 1
@@ -215,7 +217,7 @@ def test_one_broken_result_does_not_hide_the_others(walkback, tmp_path, content)
     broken.mkdir(parents=True)
     (broken / "config.json").write_text(json.dumps({"id": broken.name, "name": "broken", "config": config}))
     (broken / "result.json").write_text(content)
-    status, printed, error = walkback("runs", "--runs", tmp_path / "runs")
+    status, printed, error = walkback("lab", "runs", "--runs", tmp_path / "runs")
     assert status == 0
     assert RUN in printed
     assert broken.name in error
@@ -254,13 +256,13 @@ def test_a_study_that_nobody_reads_is_kept(tmp_path):
     out, into = os.pipe()
     os.close(out)
     places = ["--results", tmp_path / "r", "--markdown", tmp_path / "m"]
-    done = command("study", "ablation", AUDIT, *places, stdout=into, stderr=subprocess.PIPE)
+    done = command("lab", "study", "ablation", AUDIT, *places, stdout=into, stderr=subprocess.PIPE)
     os.close(into)
     assert done.returncode == 2
     assert (tmp_path / "m" / "ablation.md").exists()
 
 
-@pytest.mark.parametrize("words", [["--help"], ["diagnose", "--help"], ["zoo"]])
+@pytest.mark.parametrize("words", [["--help"], ["diagnose", "--help"], ["lab", "zoo"]])
 def test_help_that_nobody_reads_is_no_verdict_either(words):
     out, into = os.pipe()
     os.close(out)
@@ -274,13 +276,13 @@ def test_help_that_nobody_reads_is_no_verdict_either(words):
 def test_a_full_disk_is_told_where_anything_can_be(buffering):
     others = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device, not a file of ours
-        done = command("zoo", stdout=full, stderr=subprocess.PIPE, env=others | buffering)
+        done = command("lab", "zoo", stdout=full, stderr=subprocess.PIPE, env=others | buffering)
         assert done.returncode == 2
         assert done.stderr == "walkback: the system refused: No space left on device.\n"
         assert command("--help", stdout=full, stderr=subprocess.PIPE, env=others | buffering).returncode == 2
 
 
-@pytest.mark.parametrize("words", [["replay", AUDIT], ["zoo", "digits"], ["train", "--help"]])
+@pytest.mark.parametrize("words", [["replay", AUDIT], ["lab", "zoo", "digits"], ["lab", "train", "--help"]])
 def test_an_encoding_that_lacks_letters_is_no_reason_to_fail(words):
     plain = os.environ | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     done = command(*words, capture_output=True, env=plain)
@@ -289,7 +291,7 @@ def test_an_encoding_that_lacks_letters_is_no_reason_to_fail(words):
 
 
 def test_a_network_that_no_machine_holds_is_told_in_a_sentence(tmp_path):
-    words = ["train", "--method", "bp", "--arch", "resmlp", "--data", "digits", "--set", "arch.width=3000000"]
+    words = ["lab", "train", "--method", "bp", "--arch", "resmlp", "--data", "digits", "--set", "arch.width=3000000"]
     done = command(*words, capture_output=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("walkback: 33,527.6 GiB of memory were asked for at once")

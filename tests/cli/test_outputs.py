@@ -99,7 +99,7 @@ def test_a_study_does_not_write_over_its_audit_nor_one_answer_over_another(folde
     shutil.copy(AUDIT, "other")
     before = contents(folder)
     for words in (f"ablation results/ablation_{name}.json", f"ablation other/{AUDIT.name} results/{AUDIT.name}"):
-        status, error = run(monkeypatch, capsys, "study", *words.split(), "--markdown", "pages")
+        status, error = run(monkeypatch, capsys, "lab", "study", *words.split(), "--markdown", "pages")
         assert status == 2
         assert "cannot write" in error
         assert contents(folder) == before

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 from walkback.errors import WalkbackError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -18,7 +18,7 @@ BP, FROZEN = "bp-s42-30ep", "bp-frozen_blocks-s42-30ep"
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["report", *map(str, arguments)], standalone_mode=False)
+    return CliRunner().invoke(app_for(()), ["report", *map(str, arguments)], standalone_mode=False)
 
 
 def run_named(name):
@@ -45,7 +45,7 @@ def test_every_kind_of_record_is_taken(target, tmp_path):
 def test_a_run_by_its_id_and_by_its_file_is_the_same(tmp_path):
     shutil.copytree("results/runs", tmp_path / "results" / "runs")
     by_id = CliRunner().invoke(
-        app, ["report", RUN.stem, "--runs", str(tmp_path / "runs"), "--csv", str(tmp_path / "a.csv")],
+        app_for(()), ["report", RUN.stem, "--runs", str(tmp_path / "runs"), "--csv", str(tmp_path / "a.csv")],
         standalone_mode=False,
     )  # fmt: skip
     assert by_id.return_value == 0, by_id.exception
@@ -122,5 +122,5 @@ def test_a_log_is_shown_by_way_of_replay(tmp_path):
     assert "walkback replay" in str(run(log).exception)
     columns = "h_0=in,h_L=out,g_L=grad,acc=score,epoch=epoch"
     replayed = ["replay", str(log), "--map", columns, "--blocks", "1", "--json", str(tmp_path / "log.json")]
-    assert CliRunner().invoke(app, replayed, standalone_mode=False).return_value == 1
+    assert CliRunner().invoke(app_for(()), replayed, standalone_mode=False).return_value == 1
     assert "residual stream exploded" in run(tmp_path / "log.json").output

@@ -14,7 +14,7 @@ from torch import nn
 
 import walkback
 from walkback.errors import PitfallError
-from walkback.zoo import DataSpec, build_model
+from walkback.lab.zoo import DataSpec, build_model
 
 pytest_plugins = "pytester"
 
@@ -195,7 +195,7 @@ def test_loading_the_plugin_imports_no_torch(tmp_path):
 
 
 def test_a_training_run_under_the_guard_is_not_told_as_unmeasured(monkeypatch):
-    from walkback.experiments import measure
+    from walkback.lab.runs import measure
 
     def diverged(*_, **__):
         raise PitfallError("NaN was about to be compared")

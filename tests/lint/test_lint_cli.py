@@ -63,7 +63,7 @@ def test_clean_source_exits_with_0(folder, lint):
 def test_linting_imports_no_torch(folder):
     script = (
         "import sys; sys.argv = ['walkback', 'lint', 'bad.py']\n"
-        "from walkback.cli.main import app; app(standalone_mode=False)\n"
+        "from walkback.cli.main import app; app(sys.argv[1:])\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], cwd=folder, check=True, capture_output=True)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 import walkback
 from walkback.errors import MissingFeedback
+from walkback.lab.zoo import DataSpec, build_method, build_model
 from walkback.pitfalls.batch_size import batches, naive_figures
 from walkback.pitfalls.own_backward import plain_linear
 from walkback.pitfalls.shifted_labels import accuracies, language_model, sequences
@@ -17,7 +18,6 @@ from walkback.pitfalls.small_network import small_network
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.protocol import numerics
 from walkback.protocol.baseline import accuracy
-from walkback.zoo import DataSpec, build_method, build_model
 
 DATA = DataSpec((16,), classes=10)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from walkback.experiments.baselines import matched_baseline
-from walkback.experiments.config import RunConfig
-from walkback.experiments.shown import networks_in
-from walkback.experiments.store import RunStore
-from walkback.experiments.train import train_or_resume
+from walkback.lab.present.networks import networks_in
+from walkback.lab.runs.baselines import matched_baseline
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.store import RunStore
+from walkback.lab.runs.train import train_or_resume
 from walkback.present.network import Network
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -8,10 +8,10 @@ from figure_samples import AUDIT, TRACES, shown, trained
 from present_samples import AWKWARD, NAN, broken, full, healthy, many_sites
 from typer.testing import CliRunner
 
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 from walkback.errors import InputError, RecordError, WalkbackError
-from walkback.experiments.figured import figure_named
-from walkback.experiments.shown import networks_in
+from walkback.lab.present.figures import figure_named
+from walkback.lab.present.networks import networks_in
 from walkback.present.figures import FIGURES
 from walkback.present.figures.style import save
 from walkback.present.figures.temporal import Column
@@ -91,8 +91,8 @@ def test_the_penalty_figure_draws_trained_runs_with_their_margins(penalised):
 
 
 def test_the_penalty_figure_says_what_is_not_on_record(penalised):
-    figure = FIGURES.load("penalty")(penalised[:1], "walkback audit …")
-    assert "not on record: walkback audit …" in figure.get_suptitle()
+    figure = FIGURES.load("penalty")(penalised[:1], "walkback lab audit …")
+    assert "not on record: walkback lab audit …" in figure.get_suptitle()
     assert all("not on record: a command" in words(axes) for axes in FIGURES.load("penalty")([], "a command").axes)
 
 
@@ -123,13 +123,13 @@ def test_equal_figures_are_equal_files(name, start, tmp_path):
 
 
 def test_what_is_on_record_is_found_by_its_name(tmp_path):
-    with pytest.raises(InputError, match="walkback audit --preset resmlp_d256"):
+    with pytest.raises(InputError, match="walkback lab audit --preset resmlp_d256"):
         figure_named("audit", [], tmp_path)
-    with pytest.raises(InputError, match="walkback audit --preset resmlp_d256"):
+    with pytest.raises(InputError, match="walkback lab audit --preset resmlp_d256"):
         figure_named("temporal", [], tmp_path)
     with pytest.raises(InputError, match="penalty"):
         figure_named("penalty", [], tmp_path)
-    with pytest.raises(InputError, match="walkback study sensitivity"):
+    with pytest.raises(InputError, match="walkback lab study sensitivity"):
         figure_named("sensitivity", [], tmp_path)
     (tmp_path / "s.json").write_text(json.dumps({"study_version": STUDY_VERSION}))
     with pytest.raises(RecordError, match="not the answer of the sensitivity study"):
@@ -143,12 +143,14 @@ def test_an_audit_made_here_is_drawn_by_the_command(tmp_path):
     more = ["--epochs", "2", "--set", "arch.width=12", "--set", "arch.depth=2", "--set", "batch_size=640"]
     place = ["--set", "learning_rate=0.01", "--name", "resmlp_d256", "--no-train", "--results", str(folder)]
     run = CliRunner()
-    made = run.invoke(app, ["audit", *settings, *more, *place, "--runs", str(tmp_path / "runs")], standalone_mode=False)
+    made = run.invoke(
+        app_for(()), ["lab", "audit", *settings, *more, *place, "--runs", str(tmp_path / "runs")], standalone_mode=False
+    )
     assert (folder / "audit_resmlp_d256.json").exists(), made.output
     for name in ("audit", "temporal", "sites", "penalty"):
         out = tmp_path / f"{name}.svg"
         command = ["figure", name, "--results", str(folder), "-o", str(out)]
-        result = run.invoke(app, command, standalone_mode=False, catch_exceptions=False)
+        result = run.invoke(app_for(()), command, standalone_mode=False, catch_exceptions=False)
         assert result.return_value == 0
         assert out.stat().st_size > 5000
 
@@ -163,6 +165,6 @@ def test_an_audit_made_here_is_drawn_by_the_command(tmp_path):
     ],
 )
 def test_bad_input_ends_in_a_sentence(arguments, expected):
-    result = CliRunner().invoke(app, ["figure", *arguments], standalone_mode=False)
+    result = CliRunner().invoke(app_for(()), ["figure", *arguments], standalone_mode=False)
     assert isinstance(result.exception, WalkbackError)
     assert expected in str(result.exception)

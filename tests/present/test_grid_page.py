@@ -12,7 +12,7 @@ from page_reader import Page
 from present_samples import AWKWARD, HOSTILE, NAN, broken, full, hostile, many_sites
 
 from walkback.errors import InputError
-from walkback.experiments.questions import grid_page
+from walkback.lab.present.grid_page import grid_page
 from walkback.present import html_grid, tables
 from walkback.present.comparison import row, short_verdict
 from walkback.present.html import render_network
@@ -108,7 +108,7 @@ def test_courses_are_drawn_with_their_first_firings():
 def test_a_run_shows_its_configuration_command_and_versions():
     page = Page(render_network(shown("results/runs/6fb7a8c2fb66.json")[0]))
     facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
-    assert facts["command"] == "walkback train --method bp --arch resmlp --data cifar10 --seed 42 --epochs 6"
+    assert facts["command"] == "walkback lab train --method bp --arch resmlp --data cifar10 --seed 42 --epochs 6"
     assert facts["arch.width"] == "256"
     assert "torch 2.13.0" in facts["versions"]
 

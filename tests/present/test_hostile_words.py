@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from walkback import Measurements, combine, judge, replay
 from walkback.cli import main
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 from walkback.errors import InputError, RecordError
 from walkback.present import html, html_grid, tables
 from walkback.present.network import Network
@@ -198,7 +198,7 @@ def test_what_another_program_recorded_is_shown_harmlessly(tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     assert replay(tmp_path / "rows.json")[0].report.stored is not None
     for words in (["replay"], ["report"]):
-        done = CliRunner().invoke(app, [*words, str(tmp_path / "rows.json")], standalone_mode=False)
+        done = CliRunner().invoke(app_for(()), [*words, str(tmp_path / "rows.json")], standalone_mode=False)
         assert done.return_value in (0, 1)
         assert "the record says" in " ".join(done.output.split())
         assert not CONTROL.search(done.output)

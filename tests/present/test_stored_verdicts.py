@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from walkback import DiagnosticReport, Measurements, judge, replay
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 from walkback.errors import WalkbackWarning
-from walkback.evidence.results import Results
-from walkback.experiments.studies.audited import load_audit
+from walkback.lab.evidence.results import Results
+from walkback.lab.studies.audited import load_audit
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.registry import RENDERERS
 
@@ -53,7 +53,7 @@ def forgery(request, tmp_path):
 
 
 def report(*words):
-    done = CliRunner().invoke(app, ["report", *map(str, words)], standalone_mode=False)
+    done = CliRunner().invoke(app_for(()), ["report", *map(str, words)], standalone_mode=False)
     assert done.return_value == 0, done.exception
     return done.output
 
@@ -118,7 +118,9 @@ def test_several_at_once_say_which_of_them_differs(tmp_path):
 
 def test_replay_says_it_and_exits_by_the_judged_verdict(forgery, tmp_path):
     path, verdict = forgery
-    done = CliRunner().invoke(app, ["replay", str(path), "--json", str(tmp_path / "out.json")], standalone_mode=False)
+    done = CliRunner().invoke(
+        app_for(()), ["replay", str(path), "--json", str(tmp_path / "out.json")], standalone_mode=False
+    )
     assert done.return_value == 1
     assert "the record says" in " ".join(done.output.split())
     (entry,) = json.loads((tmp_path / "out.json").read_text())

@@ -13,12 +13,12 @@ import pytest
 from present_samples import AWKWARD, HOSTILE, full, healthy
 
 from walkback.cli import main
-from walkback.experiments.baselines import matched_baseline
-from walkback.experiments.config import RunConfig
-from walkback.experiments.store import described
+from walkback.lab.registry import ARCHITECTURES
+from walkback.lab.runs.baselines import matched_baseline
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.store import described
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.present.template import NORMALISATION, TEMPLATES, form_of
-from walkback.registry import ARCHITECTURES
 
 RUNS = Path(__file__).parents[2] / "results" / "runs"
 RUN = RUNS / "c4076e949153.json"
@@ -146,7 +146,7 @@ def test_hostile_words_in_a_run_are_escaped():
 
 def test_a_command_keeps_its_hyphens_in_latex():
     text = TEMPLATES["latex"](form_of(full(), RESULT))
-    assert r"walkback train \mbox{-{}-}method dfa" in text
+    assert r"walkback lab train \mbox{-{}-}method dfa" in text
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walkback.experiments.shown import networks_in
-from walkback.experiments.store import RunStore
+from walkback.lab.present.networks import networks_in
+from walkback.lab.runs.store import RunStore
 from walkback.present.thinning import kept, summed_up
 from walkback.present.timeline import timelines
 

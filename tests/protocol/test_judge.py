@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walkback.errors import InputError, RecordError
+from walkback.present.outline import verdict_line
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Alignment, DiagnosticReport, Interval, Measurements, State
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.present.outline import verdict_line
 from walkback.protocol.verdict import exit_status
 
 HEALTHY = {

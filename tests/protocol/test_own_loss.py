@@ -348,9 +348,9 @@ def test_on_the_command_line(tmp_path):
     )
     from typer.testing import CliRunner
 
-    from walkback.cli.main import app
+    from walkback.cli.main import app_for
 
-    result = CliRunner().invoke(app, ["diagnose", f"{script}:pair"])
+    result = CliRunner().invoke(app_for(()), ["diagnose", f"{script}:pair"])
     words = " ".join(result.output.split())
     assert "labels shifted by the model" in words
     assert "of 36 tokens in 6 sequences" in words

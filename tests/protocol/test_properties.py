@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import walkback
+from walkback.lab.zoo import DataSpec, build_model
 from walkback.protocol.folding import Folding
-from walkback.zoo import DataSpec, build_model
 
 CIFAR = DataSpec((3, 32, 32), 10)
 

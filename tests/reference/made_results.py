@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from walkback.lab.runs.ids import run_id_of
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, NullAlignment
-from walkback.run_ids import run_id_of
 
 SITES = 5
 
@@ -113,8 +113,8 @@ def row(label: str, seed: int, run_id: str = "", baseline: str = "", error: str 
     """One entry of an audit's `runs`; runs are called as in `write_run`."""
     return {
         "label": label, "method": label.split(":")[0], "seed": seed, "id": made_id(run_id) if run_id else "",
-        "command": f"walkback train … {run_id}", "error": error,
-        "baseline": made_id(baseline) if baseline else "", "baseline_command": "walkback train …",
+        "command": f"walkback lab train … {run_id}", "error": error,
+        "baseline": made_id(baseline) if baseline else "", "baseline_command": "walkback lab train …",
         "baseline_error": "" if baseline else "not finished",
     }  # fmt: skip
 

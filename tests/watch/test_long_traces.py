@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from walkback.cli import watch as watch_verb
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 from walkback.errors import RecordError
 from walkback.protocol.judge import judge
 from walkback.protocol.records import State
@@ -59,7 +59,7 @@ def counted(monkeypatch):
 def test_a_command_reads_and_judges_every_line_once(tmp_path, monkeypatch, counted, command):
     monkeypatch.chdir(tmp_path)
     written(Path("t.jsonl"), [line(step) for step in range(1, 301)])
-    result = CliRunner().invoke(app, command, standalone_mode=False)
+    result = CliRunner().invoke(app_for(()), command, standalone_mode=False)
     assert result.exception is None
     assert counted == {"parsed": 300, "judged": 300}
 

@@ -16,11 +16,11 @@ from watched_networks import CLASSES, INPUTS, WIDTH, Feedback, Net, bp_step, mak
 
 import walkback
 from walkback.errors import BatchError, InputError
-from walkback.experiments.assembly import assemble
-from walkback.experiments.config import RunConfig
-from walkback.registry import METHODS
+from walkback.lab.registry import METHODS
+from walkback.lab.runs.assembly import assemble
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.zoo.datasets import evaluation_batches, load_dataset
 from walkback.watch.trace import read_trace
-from walkback.zoo.datasets import evaluation_batches, load_dataset
 
 HELD = make_batches(128, 128, seed=9)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from walkback.errors import InputError, RecordError
-from walkback.experiments.trace import EpochRecord
-from walkback.experiments.trace import append as append_epoch
+from walkback.lab.runs.epochs import EpochRecord
+from walkback.lab.runs.epochs import append as append_epoch
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Measurements
 from walkback.watch.identity import Identity

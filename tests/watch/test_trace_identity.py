@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 from watched_networks import Net, make_batches
 
 import walkback
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 from walkback.errors import InputError, RecordError
-from walkback.experiments.shown import networks_in
-from walkback.experiments.store import RunStore
-from walkback.experiments.trace import EpochRecord
+from walkback.lab.present.networks import networks_in
+from walkback.lab.runs.epochs import EpochRecord
+from walkback.lab.runs.store import RunStore
 from walkback.watch.replay import replay
 from walkback.watch.trace import named_runs, read_runs, read_trace
 from walkback.watch.trace_line import TraceLine
@@ -234,7 +234,7 @@ def test_replay_judges_each_run_by_itself(tmp_path):
 def test_so_do_the_commands_and_the_pages(tmp_path):
     path = two_runs(tmp_path)
     for arguments in (["replay", str(path)], ["watch", "--once", str(path)]):
-        result = CliRunner().invoke(app, arguments, env={"COLUMNS": "160"})
+        result = CliRunner().invoke(app_for(()), arguments, env={"COLUMNS": "160"})
         output = " ".join(result.output.split())
         assert "run 1 of 2" in output, result.exception
         assert "run 2 of 2" in output
@@ -252,7 +252,7 @@ def test_a_trace_with_an_identity_goes_through_every_reader(tmp_path):
     assert len(network.moments) == 2
     (mapped,) = replay(path, columns={"h": "residual_norms", "g": "bp_grad_norms", "epoch": "epoch"})
     assert mapped.course.measured == 2
-    assert "t" in CliRunner().invoke(app, ["watch", "--once", str(path)]).output
+    assert "t" in CliRunner().invoke(app_for(()), ["watch", "--once", str(path)]).output
     path.write_text(path.read_text().splitlines()[0] + "\n")
     with pytest.raises(RecordError, match="holds no measurements yet"):
         replay(path)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from walkback.cli.main import app
+from walkback.cli.main import app_for
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 DFA, BP = (str(GOLDEN / f"resmlp_{name}_s42_trace.jsonl") for name in ("dfa", "bp"))
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "160"})
+    return CliRunner().invoke(app_for(()), list(map(str, arguments)), env={"COLUMNS": "160"})
 
 
 def test_one_look_shows_each_run_its_course_and_its_firings():

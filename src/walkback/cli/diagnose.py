@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkback.cli.options import RunsOption
 from walkback.cli.output import require_writable
 from walkback.cli.thresholds import PanelOption, with_thresholds
-from walkback.cli.train import RunsOption
 from walkback.errors import InputError
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -53,7 +53,7 @@ def diagnose(
     thresholds: DiagnosticThresholds | None = None,
 ) -> int:
     """Measure one network and say whether its result can be trusted."""
-    from walkback.cli.stored import diagnose_stored, is_stored
+    from walkback.lab.cli.stored import diagnose_stored, is_stored
     from walkback.present.text import print_report
     from walkback.protocol.judge import under
     from walkback.protocol.panels import panel_named
@@ -105,8 +105,8 @@ def _from_json(text: str | None) -> dict[str, Any] | None:
 
 def _store_of(target: str, runs: str | None) -> list[Path]:
     """Where a run that is named by its id is read from."""
-    from walkback.cli.stored import is_stored
-    from walkback.experiments.store import open_store
+    from walkback.lab.cli.stored import is_stored
+    from walkback.lab.runs.store import open_store
 
     return open_store(runs).folders if is_stored(target) and not Path(target).exists() else []
 

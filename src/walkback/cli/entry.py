@@ -19,34 +19,43 @@ VERBS = {
     "report": "Show networks: one in full, several side by side.",
     "replay": "Judge recorded measurements again; what a record lacks stays not measured.",
     "watch": "Show runs while they are trained: size of stream and gradient, accuracy, and what has fired.",
+    "figure": "Draw a figure from records; a panel whose runs are not on record says which command makes them.",
+    "lint": "Find the pitfalls that source code can show; the code is read, never run.",
+    "pitfalls": "Twelve ways in which evaluation code lies: shown, and avoided.",
+    "schema": "Print the JSON Schema of a record.",
+    "lab": "Train networks and study them: methods, grids, studies, and the evidence for published claims.",
+}
+LAB_VERBS = {
     "train": "Train one run, or go on with it where it stopped, and print its report.",
     "audit": "Train what a grid lacks, each method with its matched frozen baseline, and judge all of it.",
     "study": "Answer a question from audits on record: no training, seconds.",
     "evidence": "Print each published claim, what was measured here, and whether it was reproduced.",
-    "figure": "Draw a figure from records; a panel whose runs are not on record says which command makes them.",
-    "pitfalls": "Ten ways in which evaluation code lies: shown, and avoided.",
-    "lint": "Find the pitfalls that source code can show; the code is read, never run.",
     "runs": "List the runs in the store: how far each is, its accuracy and its verdict.",
     "zoo": "List the methods, architectures and data sets, or show one of them with its options.",
-    "check-zoo": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes.",
     "data": "List the data sets, or fetch one.",
-    "schema": "Print the JSON Schema of a record.",
+    "check": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes.",
 }
+MOVED = {verb: f"lab {verb}" for verb in LAB_VERBS} | {"check-zoo": "lab check"}
+"""Verbs of walkback 0.1 that are elsewhere now."""
 OPTIONS = {"--version": "Print the version.", "--help": "Show this message and exit."}
 ABOUT = "Can a result from a network trained without backpropagation be trusted?"
-STATUS = "Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error."
+STATUS = "Exit status of commands that judge: 0 pass, 1 fail, 3 incomplete, 2 an error."
 WIDEST = 100
 ERROR, INTERRUPTED = 2, 130
 
 
-def help_page(width: int) -> str:
-    """The verbs and options, wrapped to a width."""
+LAB = "Where networks are made and studied, with the tool as anyone would use it."
+
+
+def help_page(width: int, lab: bool = False) -> str:
+    """The verbs and options, of walkback or of its lab, wrapped to a width."""
+    name = "walkback lab" if lab else "walkback"
     paragraphs = [
-        textwrap.fill("Usage: walkback [OPTIONS] COMMAND [ARGS]...", width),
-        textwrap.fill(ABOUT, width),
-        "Commands:\n" + _listed(VERBS, width),
-        "Options:\n" + _listed(OPTIONS, width),
-        textwrap.fill("`walkback COMMAND --help` says more of each. " + STATUS, width),
+        textwrap.fill(f"Usage: {name} [OPTIONS] COMMAND [ARGS]...", width),
+        textwrap.fill(LAB if lab else ABOUT, width),
+        "Commands:\n" + _listed(LAB_VERBS if lab else VERBS, width),
+        "Options:\n" + _listed({"--help": OPTIONS["--help"]} if lab else OPTIONS, width),
+        textwrap.fill(f"`{name} COMMAND --help` says more of each. " + STATUS, width),
     ]
     return "\n\n".join(paragraphs)
 
@@ -79,9 +88,10 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what an encoding has no letter for is no reason to fail
             stream.reconfigure(errors="replace")
-    if sys.argv[1:] == ["--help"]:
+    if sys.argv[1:] in (["--help"], ["lab", "--help"], ["lab"]):
         try:
-            print(help_page(max(20, min(shutil.get_terminal_size().columns, WIDEST))), flush=True)
+            width = max(20, min(shutil.get_terminal_size().columns, WIDEST))
+            print(help_page(width, lab=sys.argv[1] == "lab"), flush=True)
         except OSError:
             leave(ERROR)
         return

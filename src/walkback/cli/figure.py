@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from walkback.cli.audit import ResultsOption
-from walkback.cli.train import RunsOption
+from walkback.cli.options import ResultsOption, RunsOption
 
 
 def register(app: typer.Typer) -> None:
@@ -34,8 +33,8 @@ def figure(
 ) -> int:
     """Draw a figure from records; a panel whose runs are not on record says which command makes them."""
     from walkback.cli.output import require_writable
-    from walkback.experiments.figured import figure_named
-    from walkback.experiments.store import open_store
+    from walkback.lab.present.figures import figure_named
+    from walkback.lab.runs.store import open_store
     from walkback.present.figures.style import save, writable
 
     target = writable(out or Path(f"{name}.png"))

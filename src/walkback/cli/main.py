@@ -3,52 +3,66 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import typer
 
-from walkback.cli import (
-    audit,
-    check_zoo,
-    data,
-    demo,
-    diagnose,
-    evidence,
-    figure,
-    lint,
-    pitfalls,
-    replay,
-    report,
-    runs,
-    schema,
-    study,
-    train,
-    watch,
-    zoo,
-)
-from walkback.cli.entry import ERROR, INTERRUPTED, leave
+from walkback.cli.entry import ABOUT, ERROR, INTERRUPTED, LAB, LAB_VERBS, MOVED, STATUS, VERBS, leave
 from walkback.cli.saying import complain
-from walkback.errors import WalkbackError, WalkbackWarning
+from walkback.errors import InputError, WalkbackError, WalkbackWarning
 
-app = typer.Typer(
-    name="walkback",
-    help="Can a result from a network trained without backpropagation be trusted?",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    epilog="Exit status of commands that judge: 0 trustworthy, 1 a walk-back, 3 incomplete, 2 an error.",
-)
-VERBS = (
-    demo, diagnose, report, replay, watch, train, audit, study, evidence, figure, pitfalls, lint, runs, zoo, check_zoo,
-    data, schema,
-)  # fmt: skip
-for verb in VERBS:
-    verb.register(app)
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """The command line with the verb that the words begin with, or with all of them where they begin with none.
+
+    A verb is imported when it is asked for: those of the lab need libraries that the tool does not.
+    """
+    app = _group("walkback", ABOUT)
+    app.callback()(_options)
+    wanted = words[0] if words and words[0] in VERBS else None
+    for verb in VERBS if wanted is None else (wanted,):
+        if verb == "lab":
+            inner = words[1] if len(words) > 1 and words[1] in LAB_VERBS else None
+            lab = _group("lab", LAB)
+            lab.callback()(lambda: None)
+            for name in LAB_VERBS if inner is None else (inner,):
+                import_module(f"walkback.lab.cli.{name}").register(lab)
+            app.add_typer(lab, name="lab", help=VERBS["lab"])
+        else:
+            home = "walkback.lab.cli" if verb == "demo" else "walkback.cli"
+            import_module(f"{home}.{verb}").register(app)
+    return app
+
+
+def _group(name: str, words: str) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        help=words,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        epilog=STATUS,
+    )
+
+
+def _refuse_moved(words: Sequence[str]) -> None:
+    """A verb of walkback 0.1: print the command that does the same now."""
+    if words and words[0] in MOVED:
+        rest = shlex.join(words[1:])
+        raise InputError(f"`walkback {words[0]}` is now: walkback {MOVED[words[0]]}{' ' if rest else ''}{rest}")
+
+
+def app(words: Sequence[str]) -> Any:
+    """Run one command line; errors are raised."""
+    _refuse_moved(words)
+    return app_for(words)(list(words), standalone_mode=False)
 
 
 def _version(wanted: bool) -> None:
@@ -59,7 +73,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -95,7 +108,7 @@ def run() -> None:
     """Run the command line; every error, expected or not, ends in exit status 2."""
     try:
         with _warnings_as_sentences():
-            status = app(standalone_mode=False)
+            status = app(sys.argv[1:])
             sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED

@@ -79,7 +79,7 @@ def _places(given: str) -> Iterator[Path]:
 
 def _is_record(path: Path, folder: Path) -> bool:
     """Whether a file is one of those that walkback keeps in a folder of runs or of results, and reads again."""
-    from walkback.experiments.studies import STUDIES
+    from walkback.lab.studies import STUDIES
 
     kinds = ("audit", *(name.replace("-", "_") for name in STUDIES))
     names = (*RUN_FILES, "zoo_check.json", *(f"{kind}_*.json" for kind in kinds))

@@ -23,7 +23,7 @@ pitfalls = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its actions."""
-    app.add_typer(pitfalls, name="pitfalls", help="Ten ways in which evaluation code lies: shown, and avoided.")
+    app.add_typer(pitfalls, name="pitfalls", help="Twelve ways in which evaluation code lies: shown, and avoided.")
 
 
 @pitfalls.callback()
@@ -87,8 +87,6 @@ def _run(pitfall: Pitfall) -> Outcome:
     import time
 
     # Before the clock: importing torch and what measures takes seconds, and none of them is the reproducer's.
-    import walkback.protocol.diagnose
-    import walkback.zoo  # noqa: F401
     from walkback.pitfalls.pages import Outcome
 
     start = time.perf_counter()

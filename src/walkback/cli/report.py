@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from walkback.cli.train import RunsOption
+from walkback.cli.options import RunsOption
 
 if TYPE_CHECKING:
     from walkback.present.network import Network
@@ -58,8 +58,8 @@ def report(
     """
     from walkback.cli.output import require_writable
     from walkback.errors import InputError
-    from walkback.experiments.shown import networks_in
-    from walkback.experiments.store import open_store
+    from walkback.lab.present.networks import networks_in
+    from walkback.lab.runs.store import open_store
     from walkback.present.text import print_comparison, print_report
     from walkback.protocol.schema import write_whole
 
@@ -88,8 +88,8 @@ def report(
 def _write_template(template: str, targets: list[str], runs: str | None, out: Path | None) -> int:
     from walkback.cli.output import require_writable
     from walkback.errors import InputError, UnknownName
-    from walkback.experiments.shown import networks_in
-    from walkback.experiments.store import open_store
+    from walkback.lab.present.networks import networks_in
+    from walkback.lab.runs.store import open_store
     from walkback.present.template import TEMPLATES, form_of
     from walkback.protocol.schema import reading, write_whole
     from walkback.registry import did_you_mean
@@ -114,7 +114,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
 
 
 def _made(form: str, networks: list[Network], targets: list[str], title: str | None) -> str:
-    from walkback.experiments.questions import grid_page
+    from walkback.lab.present.grid_page import grid_page
     from walkback.present import html, html_grid, tables
 
     if form == "html" and len(networks) == 1:

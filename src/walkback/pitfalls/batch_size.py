@@ -10,8 +10,8 @@ from walkback.pitfalls.base import Claim, Pitfall, Reproduction, Row
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from walkback.lab.zoo import BlockModel
     from walkback.protocol.records import DiagnosticReport
-    from walkback.zoo import BlockModel
 
 SAMPLES, INPUTS, CLASSES, WIDTH = 2048, 64, 10, 256
 SMALL, LARGE = 128, 1024
@@ -67,7 +67,7 @@ def batches(inputs: Tensor, targets: Tensor, n: int) -> list[tuple[Tensor, Tenso
 def _network_and_data() -> tuple[BlockModel, Tensor, Tensor]:
     import torch
 
-    from walkback.zoo import DataSpec, build_model
+    from walkback.lab.zoo import DataSpec, build_model
 
     model = build_model("resmlp", DataSpec((INPUTS,), CLASSES), width=WIDTH)
     inputs = torch.randn(SAMPLES, INPUTS)

@@ -75,7 +75,7 @@ def trained(linear: Linear) -> tuple[Layers, Tensor, Tensor]:
     """A network trained by feedback alignment on the digits, and held-out samples."""
     import torch
 
-    from walkback.zoo.datasets import evaluation_batches, load_dataset
+    from walkback.lab.zoo.datasets import evaluation_batches, load_dataset
 
     data = load_dataset("digits")
     (x, y), (held, labels) = (next(iter(evaluation_batches(split, 512))) for split in (data.train, data.test))
@@ -114,8 +114,8 @@ def reproduce() -> Reproduction:
     """Γ of feedback alignment against what autograd calls its gradient, and against that of a plain twin."""
     import torch
 
-    from walkback.experiments import random_state
-    from walkback.experiments.train import one_thread
+    from walkback.lab.runs import random_state
+    from walkback.lab.runs.train import one_thread
     from walkback.present.numbers import figure, signed
     from walkback.protocol import numerics
 

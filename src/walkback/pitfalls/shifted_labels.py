@@ -77,8 +77,8 @@ def reproduce() -> Reproduction:
     """One language model, before and after training, scored at the same position and at the next."""
     import torch
 
-    from walkback.experiments import random_state
-    from walkback.experiments.train import one_thread
+    from walkback.lab.runs import random_state
+    from walkback.lab.runs.train import one_thread
     from walkback.present.numbers import percent, signed
 
     with random_state.kept(), one_thread():

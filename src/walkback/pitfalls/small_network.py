@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from walkback.experiments.assembly import Assembly
+    from walkback.lab.runs.assembly import Assembly
+    from walkback.lab.zoo.datasets import Batch
     from walkback.protocol.records import Alignment
-    from walkback.zoo.datasets import Batch
 
 WIDTH, DEPTH, EPOCHS, SEED = 256, 4, 20, 0
 Freezing = Literal["none", "blocks"]
@@ -35,12 +35,12 @@ class SmallNetwork:
 @cache
 def small_network(freezing: Freezing = "none") -> SmallNetwork:
     """Train it, or give it again; `blocks` leaves the blocks at their random start."""
-    from walkback.experiments import random_state
-    from walkback.experiments.assembly import assemble, dataset_of
-    from walkback.experiments.config import RunConfig
-    from walkback.experiments.measure import accuracy_on, held_out, report_on
-    from walkback.experiments.train import one_thread, train_epoch
-    from walkback.zoo.datasets import Batches
+    from walkback.lab.runs import random_state
+    from walkback.lab.runs.assembly import assemble, dataset_of
+    from walkback.lab.runs.config import RunConfig
+    from walkback.lab.runs.measure import accuracy_on, held_out, report_on
+    from walkback.lab.runs.train import one_thread, train_epoch
+    from walkback.lab.zoo.datasets import Batches
 
     config = RunConfig(
         method="dfa", architecture="resmlp", data="digits", seed=SEED, epochs=EPOCHS, schedule="constant",

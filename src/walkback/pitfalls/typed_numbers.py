@@ -76,7 +76,7 @@ PITFALL = Pitfall(
     avoided="The pages of studies and benchmarks, and all of the evidence but its notes, are generated from results/ "
     "alone, and a test fails where one is stale. Notes are written by hand, and name the page or command behind a "
     "figure.",
-    where="walkback.experiments.stamp:stamp",
+    where="walkback.lab.runs.stamp:stamp",
     reproduce=reproduce,
     published="a control of 0.609 that no run had produced; measured, it was 0.585",
 )

@@ -28,7 +28,7 @@ def draw(result: Mapping[str, Any]) -> Figure:
     except (KeyError, TypeError, IndexError) as error:
         raise RecordError(
             f"this is not the answer of the sensitivity study: {type(error).__name__} {error}. "
-            "Make it with: walkback study sensitivity"
+            "Make it with: walkback lab study sensitivity"
         ) from None
 
 

@@ -1,0 +1,46 @@
+"""`walkback lab check`: short runs of every recipe, beside what prototypes of them showed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from walkback.cli.options import ResultsOption, RunsOption
+from walkback.cli.output import folder_for, output
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("check", epilog="Exit status: 0 checked, whatever came out; 2 an error or a failed run.")(check)
+
+
+def check(
+    untrained: Annotated[bool, typer.Option("--no-train", help="Compare what is finished; train nothing.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that train at once.")] = 2,
+    runs: RunsOption = None,
+    results: ResultsOption = Path("results"),
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the page is written.")] = Path("docs/studies"),
+) -> int:
+    """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes."""
+    import json
+
+    from walkback.lab.cli.grid_training import executor_from, train_under_display
+    from walkback.lab.runs.store import open_store
+    from walkback.lab.studies.zoo_check import RECIPES, page
+    from walkback.lab.studies.zoo_check import check as compare
+    from walkback.protocol.schema import write_whole
+    from walkback.protocol.verdict import EXIT_ERROR
+
+    results, docs = folder_for(results), folder_for(docs)  # what cannot be written is better told before the work
+    store = open_store(runs, results / "runs")
+    configs = [config for recipe in RECIPES for config in recipe.configs()]
+    errors = {} if untrained else train_under_display(configs, store, executor_from(workers))
+    result = compare(store)
+    write_whole(results / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    drawn = page(result)
+    write_whole(docs / "zoo_check.md", drawn.markdown())
+    for block in drawn.blocks():
+        output().print(block)
+    return EXIT_ERROR if errors else 0

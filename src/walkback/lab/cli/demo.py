@@ -1,0 +1,52 @@
+"""`walkback demo`: two networks trained and judged on the spot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("demo")(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the reports and the figure go.")] = Path("demo-output"),
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four runs.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of all of them.")] = 0,
+) -> int:
+    """Train a residual MLP by BP and by DFA on generated data, and judge both; no download."""
+    import tempfile
+    import time
+
+    from walkback.cli.output import folder_for
+    from walkback.lab.demo import demonstrate
+    from walkback.lab.present.grid_page import grid_page
+    from walkback.lab.runs.store import RunStore
+    from walkback.present import html_grid
+    from walkback.present.figures.over_epochs import draw
+    from walkback.present.figures.style import save
+    from walkback.present.text import print_comparison, print_report
+    from walkback.protocol.schema import write_whole
+
+    folder = folder_for(out)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as runs:
+        shown = demonstrate(RunStore(runs), lambda line: typer.echo(line, err=True), epochs, seed)
+    seconds = time.perf_counter() - started
+    for network in shown:
+        typer.echo()
+        print_report(network.report)
+    typer.echo()
+    print_comparison([network.report for network in shown])
+    written = [save(draw([network.history for network in shown]), folder / "demo.png")]
+    for network in shown:
+        name = network.history.label.lower()
+        written += [network.report.save(folder / f"{name}.json"), network.report.to_html(folder / f"{name}.html")]
+    typer.echo(f"\n4 networks trained and 2 judged in {seconds:.0f} s. Written: {', '.join(map(str, written))}")
+    page = html_grid.render(grid_page([network.network for network in shown], [], "BP against DFA, on generated data"))
+    typer.echo(f"The report of both, to open in a browser: {write_whole(folder / 'report.html', page).resolve()}")
+    return 0

@@ -1,0 +1,106 @@
+"""`walkback lab study NAME`: answer a question from audits on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from walkback.cli.options import ResultsOption
+from walkback.cli.output import folder_for, output, require_apart
+
+if TYPE_CHECKING:
+    from walkback.lab.studies.audited import Audit
+    from walkback.lab.studies.base import Study
+
+NAMES = (
+    "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, triangulation, "
+    "false-positives, variants, or all"
+)
+MarkdownOption = Annotated[Path, typer.Option("--markdown", metavar="DIR", help="Where the page is written.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("study", epilog="Exit status: 0 answered, whatever the answer; 2 an error.")(study)
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{NAMES}.")],
+    audits: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[AUDIT…]", help="Audits as JSON, recorded ones too. Default: all in RESULTS."),
+    ] = None,
+    results: ResultsOption = Path("results"),
+    markdown: MarkdownOption = Path("docs/studies"),
+) -> int:
+    """Answer a question from audits on record: no training, seconds.
+
+    Prints the answer, and writes it as JSON to RESULTS and as a page of Markdown with all answers so far.
+    """
+    from walkback.lab.studies import STUDIES
+    from walkback.lab.studies.audited import audits_in, load_audit
+
+    chosen = [STUDIES.load(each) for each in (STUDIES if name == "all" else [name])]
+    paths = list(audits or audits_in(results))
+    loaded = [load_audit(path) for path in paths]
+    answers: list[tuple[Study, list[dict[str, Any]], list[Any]]] = []
+    for each in chosen:
+        again = [load_audit(path) for path in each.outdated(results) if path not in paths and path.is_file()]
+        asked = [*_asked(each, loaded, insist=bool(audits) and name != "all"), *again]
+        made = [_answered(each, audit) for audit in asked]
+        drawn = [block for result in made for block in _drawn(each, result)]  # what cannot be drawn is not kept
+        answers.append((each, made, drawn))
+    _require_apart(answers, paths, results, markdown)
+    for each, made, drawn in answers:
+        for result in made:
+            each.save(folder_for(results), result)
+        page = _write_page(each, results, markdown) if each.files(results) else None
+        for block in drawn:
+            output().print(block)
+        if page:
+            output().print(f"kept in {results}, page in {page}")
+    return 0
+
+
+def _require_apart(
+    answers: Sequence[tuple[Study, list[dict[str, Any]], list[Any]]], audits: list[Path], results: Path, pages: Path
+) -> None:
+    """Raise where an answer or a page would be written over an audit, or over another."""
+    files = [study.file(results, result["audit"]) for study, made, _ in answers for result in made]
+    require_apart([*files, *(pages / f"{study.stem}.md" for study, _, _ in answers)], audits)
+
+
+def _asked(study: Study, audits: Sequence[Audit], *, insist: bool) -> list[Audit]:
+    """The audits of which the question can be asked; one that was named and cannot answer is an error."""
+    from walkback.errors import InputError
+
+    fitting = [audit for audit in audits if audit.reports and study.applies(audit)]
+    if insist and len(fitting) < len(audits):
+        other = next(audit for audit in audits if audit not in fitting)
+        raise InputError(f"{other.source} cannot answer '{study.name}': {study.needs}")
+    if not fitting:
+        output().print(f"{study.name}: no audit on record answers it; {study.needs}")
+    return fitting
+
+
+def _answered(study: Study, audit: Audit) -> dict[str, Any]:
+    from walkback.protocol.schema import reading
+
+    with reading(audit.source):
+        return study.run(audit)
+
+
+def _drawn(study: Study, result: dict[str, Any]) -> list[Any]:
+    """The answer as it is printed."""
+    from walkback.present.page import Heading, Page
+
+    return list(Page(study.title, [Heading(result["audit"]), *study.draw(result)]).blocks())
+
+
+def _write_page(study: Study, results: Path, folder: Path) -> Path:
+    from walkback.protocol.schema import write_whole
+
+    return write_whole(folder_for(folder) / f"{study.stem}.md", study.page(results).markdown())

@@ -1,0 +1,343 @@
+"""Where the runs of a grid are trained: a Ray cluster. Importing this imports neither ray nor torch.
+
+Each run is a Ray task. A task whose worker or node dies is handed out again, and goes on from the checkpoint that it
+had taken to the store; a run that fails by itself is not, since it would fail again. The store is what all nodes
+share: a folder that every one of them sees under the same path, or an address such as s3://bucket/runs.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from walkback.errors import InputError, RunError, WalkbackWarning
+from walkback.lab.grids.executors import Elsewhere, Ended, Event, Reached, Tell, trained
+from walkback.lab.grids.listening import open_to_others
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.lease import Claim
+from walkback.lab.runs.objects import is_address
+from walkback.lab.runs.remote_store import RemoteRunStore
+from walkback.lab.runs.store import RunStore, open_store
+from walkback.watch.optional import optional
+
+LOCAL = "local"
+LOOPBACK = "127.0.0.1"
+CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's own switch: whether this machine may be one of several, and so has to be reached from outside."""
+RETRIES = 3
+"""How often in a row a run's worker or node may die before the run ends any epoch."""
+KNOCK_SECONDS = 10.0
+PATIENCE_SECONDS = 10.0
+"""How long a task waits for another process that trains its run, before it makes room for other runs."""
+
+
+class Letter(NamedTuple):
+    """What a task says, and which attempt of its run it is."""
+
+    attempt: int
+    event: Event
+
+
+@dataclass
+class Attempts:
+    """How often a run was handed out."""
+
+    config: RunConfig
+    number: int = 0
+    in_vain: int = 0
+    """How many attempts in a row died before an epoch ended."""
+    elsewhere: bool = False
+    """Whether it was told that others train it."""
+
+
+class RayCluster:
+    """The nodes of a Ray cluster, or a Ray of this machine alone."""
+
+    def __init__(self, address: str, cpus_per_run: float = 1.0, gpus_per_run: float = 0.0) -> None:
+        if not cpus_per_run > 0 or not gpus_per_run >= 0:
+            raise InputError(
+                f"a run was given {cpus_per_run:g} CPUs and {gpus_per_run:g} GPUs; expected more than 0 CPUs, and 0 or "
+                "more GPUs."
+            )
+        self.address = address
+        self.needs = {"num_cpus": cpus_per_run, "num_gpus": gpus_per_run}
+        self.ray: Any = optional("ray", "ray")
+
+    @contextmanager
+    def ready(self) -> Iterator[int]:
+        """Be connected to the cluster; how many runs fit on it at once."""
+        ours = not self.ray.is_initialized()
+        if ours:
+            _connect(self.ray, self.address)
+        try:
+            yield self._places()
+        finally:
+            if ours:
+                self.ray.shutdown()
+
+    def _places(self) -> int:
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        places = sum(_runs_on(node, self.needs) for node in nodes)
+        if not places:
+            most = {name: max((node.get(name, 0.0) for node in nodes), default=0.0) for name in ("CPU", "GPU")}
+            raise InputError(
+                f"no node of the cluster can hold a run that needs {self.needs['num_cpus']:g} CPUs and "
+                f"{self.needs['num_gpus']:g} GPUs: the largest has {most['CPU']:g} and {most['GPU']:g}. Ask for less "
+                "with --cpus-per-run and --gpus-per-run, or add nodes."
+            )
+        return places
+
+    def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
+        """Hand all runs to the cluster, and hear of each until it has ended."""
+        with self.ready(), _marked(store) as mark:
+            Session(self.ray, self.needs, store, mark, tell).carry_out(runs)
+
+
+def _connect(ray: Any, address: str) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray would else warn that a later version leaves a task without GPUs its view of them.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        _knock(address)
+        if address == LOCAL:
+            with _loopback():
+                ray.init(address="local", include_dashboard=False, _node_ip_address=LOOPBACK, **common)
+            _tell_of_open_sockets()
+        else:
+            ray.init(address=address, **common)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise RunError(
+            f"no Ray cluster answers at {address!r} ({(str(error).strip().splitlines() or ['no answer'])[0]}). Give "
+            "HOST:PORT of its head node, or start one there with `ray start --head`; --ray local needs none."
+        ) from None
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Keep Ray from taking 127.0.0.1 for the address by which other machines reach this one.
+
+    Off its clusters, as by default on macOS and Windows, all its processes listen on the address that it is given.
+    The switch is read when Ray is imported, which may be long ago; what Ray starts reads it from the environment.
+    """
+    from ray._private import ray_constants
+
+    before, in_environment = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None), os.environ.get(CLUSTERS)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ[CLUSTERS] = "0"
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        os.environ.pop(CLUSTERS)
+        os.environ.update({} if in_environment is None else {CLUSTERS: in_environment})
+
+
+def _tell_of_open_sockets() -> None:
+    """Warn where this version of Ray listens on more than loopback: whoever reaches it can run code here."""
+    found = open_to_others()
+    if found:
+        warnings.warn(
+            f"this version of Ray cannot be bound to {LOOPBACK} ({'; '.join(found)}): whoever reaches this machine can "
+            "run code on it by way of Ray. Close these ports by a firewall, or train without --ray.",
+            WalkbackWarning,
+            stacklevel=2,
+        )
+
+
+def _knock(address: str) -> None:
+    """Raise where nobody listens: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+
+
+def _runs_on(node: dict[str, float], needs: dict[str, float]) -> int:
+    rooms = [node.get("CPU", 0.0) / needs["num_cpus"]]
+    if needs["num_gpus"]:
+        rooms.append(node.get("GPU", 0.0) / needs["num_gpus"])
+    return int(min(rooms) + 1e-9)
+
+
+@contextmanager
+def _marked(store: RunStore) -> Iterator[str]:
+    """Leave a mark in a store that is a folder, by which a node can tell that it sees the same one."""
+    if is_address(store.address):
+        yield ""
+        return
+    mark = Path(store.address, f".grid-{uuid.uuid4().hex}")
+    try:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError as error:
+        raise RunError(f"cannot write to {mark.parent}: {error.strerror}. Choose another with --runs.") from None
+    try:
+        yield str(mark)
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+@dataclass
+class Session:
+    """One grid on one cluster."""
+
+    ray: Any
+    needs: dict[str, float]
+    store: RunStore
+    mark: str
+    tell: Tell
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    attempts: dict[str, Attempts] = field(default_factory=dict)
+    tasks: dict[Any, str] = field(default_factory=dict)
+    """The run of each task that is waiting or under way."""
+
+    def carry_out(self, runs: Sequence[RunConfig]) -> None:
+        """Hand out, hear, hand out again; whatever ends this ends the tasks."""
+        # Should its node die all the same, a new one takes over: a letter may be lost, a run is not.
+        lasting = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": _here(self.ray)}
+        self.mailbox = self.ray.remote(num_cpus=0, **lasting)(Mailbox).remote()
+        # Nothing of ours is sent twice behind our back: who may go on with a run is decided here.
+        self.task = self.ray.remote(max_retries=0, **self.needs)(train_on_node)
+        try:
+            for config in runs:
+                self.attempts[config.run_id] = Attempts(config)
+                self._hand_out(config.run_id)
+            letters = self.mailbox.take.remote()
+            while self.tasks:
+                ready, _ = self.ray.wait([letters, *self.tasks], num_returns=1)
+                if letters in ready:
+                    self._read(self.ray.get(letters))
+                    letters = self.mailbox.take.remote()
+                for task in ready:
+                    if task in self.tasks:
+                        self._ended(task)
+        finally:
+            self._cancel()
+
+    def _hand_out(self, run_id: str) -> None:
+        attempt = self.attempts[run_id]
+        attempt.number += 1
+        claim = Claim(self.name, attempt.number)
+        places = (self.store.address, str(self.store.archive.resolve()), self.mark)
+        task = self.task.remote(attempt.config.to_dict(), places, claim, self.mailbox)
+        self.tasks[task] = run_id
+
+    def _read(self, letters: Sequence[Letter]) -> None:
+        """Tell what the tasks say; what an attempt says that was given up is old news."""
+        for attempt, event in letters:
+            known = self.attempts[event.run_id]
+            if attempt == known.number:
+                known.in_vain = 0 if isinstance(event, Reached) else known.in_vain
+                self.tell(event)
+
+    def _ended(self, task: Any) -> None:
+        """A task has ended: its run is finished or failed, or is handed out again."""
+        run_id = self.tasks.pop(task)
+        # Its letters were in the box before it ended.
+        self._read(self.ray.get(self.mailbox.drain.remote()))
+        try:
+            ended: Ended | Elsewhere = self.ray.get(task)
+        except self.ray.exceptions.RayTaskError as error:
+            ended = Ended(
+                run_id, f"the task could not start: {_last_line(error)}. Is walkback installed on every node?"
+            )
+        except self.ray.exceptions.RayError as error:
+            self.attempts[run_id].in_vain += 1
+            if self.attempts[run_id].in_vain <= RETRIES:
+                self._hand_out(run_id)
+                return
+            ended = Ended(run_id, f"its worker or node died {RETRIES + 1} times in a row: {_last_line(error)}")
+        if isinstance(ended, Elsewhere):
+            self._wait_for_others(ended)
+            return
+        self.tell(ended)
+
+    def _wait_for_others(self, event: Elsewhere) -> None:
+        """Hand the run out again, behind all others; a task that gets it waits for a while."""
+        attempt = self.attempts[event.run_id]
+        if not attempt.elsewhere:
+            self.tell(event)
+        attempt.elsewhere = True
+        self._hand_out(event.run_id)
+
+    def _cancel(self) -> None:
+        for task in self.tasks:
+            with suppress(Exception):  # the cluster may be gone, and then so are its tasks
+                self.ray.cancel(task, force=True)
+        with suppress(Exception):
+            self.ray.kill(self.mailbox)
+
+
+def _here(ray: Any) -> Any:
+    """The node of this process: it is there as long as the grid is, whichever other node dies."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
+
+
+class Mailbox:
+    """A Ray actor that keeps what the tasks say until the grid asks for it."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self.letters: list[Letter] = []
+        self.there = asyncio.Event()
+
+    async def put(self, letter: Letter) -> None:
+        """Keep a letter."""
+        self.letters.append(letter)
+        self.there.set()
+
+    async def take(self) -> list[Letter]:
+        """All letters, once there is one."""
+        await self.there.wait()
+        return await self.drain()
+
+    async def drain(self) -> list[Letter]:
+        """All letters, if any."""
+        letters, self.letters = self.letters, []
+        self.there.clear()
+        return letters
+
+
+def train_on_node(
+    settings: dict[str, Any], places: tuple[str, str, str], claim: Claim, mailbox: Any
+) -> Ended | Elsewhere:
+    """What a task does: train one run from wherever it is."""
+    address, archive, mark = places
+    if mark and not Path(mark).exists():
+        run_id = RunConfig.from_dict(settings).run_id
+        return Ended(
+            run_id,
+            f"{address} on node {socket.gethostname()} is not the folder that the grid was started with. With --ray, "
+            "--runs must be a folder that all nodes share, or an address such as s3://bucket/runs.",
+        )
+    store = RemoteRunStore(address, archive, claim) if is_address(address) else open_store(address, archive)
+    sent: list[Any] = []
+
+    def send(event: Event) -> None:
+        sent[:] = [mailbox.put.remote(Letter(claim.attempt, event))]
+
+    ended = trained(settings, store, send, PATIENCE_SECONDS)
+    _arrived(sent)
+    return ended
+
+
+def _arrived(sent: list[Any]) -> None:
+    """Wait until the last letter, and so all before it, is in the box."""
+    import ray
+
+    with suppress(ray.exceptions.RayError):
+        ray.get(sent)

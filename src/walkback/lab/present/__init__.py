@@ -1,0 +1,1 @@
+"""Runs and audits as networks to show, and what their pages and figures are drawn from."""

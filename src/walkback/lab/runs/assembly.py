@@ -1,0 +1,87 @@
+"""A config made into what is trained: data, model, method and optimizer, each from its own seed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.derive import derived_seed
+from walkback.lab.zoo import BlockModel, DataSpec, Method, build_method, build_model, freeze
+from walkback.lab.zoo.datasets import Dataset, load_dataset
+
+MOMENTUM = 0.9
+"""Of plain SGD."""
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A network, the rule that trains it, and the optimizer over what learns in both."""
+
+    model: BlockModel
+    method: Method
+    optimizer: torch.optim.Optimizer
+    trained: dict[str, nn.Parameter]
+    """What the optimizer moves, by the name that a checkpoint gives it."""
+
+
+def dataset_of(config: RunConfig) -> Dataset:
+    """The data set of a run, fetched if it is not here; in a worker, the last one that was loaded if it is the same."""
+    key = json.dumps([config.data, config.data_options], sort_keys=True)
+    if key not in _LAST:
+        loaded = load_dataset(config.data, **config.data_options)
+        if not _KEEPING:
+            return loaded
+        _LAST.clear()
+        _LAST[key] = loaded
+    return _LAST[key]
+
+
+_LAST: dict[str, Dataset] = {}
+_KEEPING: list[bool] = []
+
+
+def keep_dataset() -> None:
+    """From now on keep the last data set: a worker trains run after run of a grid, most on the same data."""
+    _KEEPING[:] = [True]
+
+
+def initial_model(config: RunConfig, data: DataSpec, seed: int) -> BlockModel:
+    """A network of the config's architecture with weights from that seed; no other random state moves."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_model(config.architecture, data, **config.architecture_options)
+
+
+def assemble(config: RunConfig, data: DataSpec) -> Assembly:
+    """The run at its start, before any step."""
+    model = freeze(initial_model(config, data, derived_seed(config.seed, "weights")), config.freezing)
+    generator = torch.Generator().manual_seed(derived_seed(config.seed, "feedback"))
+    method = build_method(config.method, model, generator, **config.method_options)
+    method.at(config.done_after(0))
+    trained = {
+        f"{part}.{name}": parameter
+        for part, module in (("model", model), ("method", method))
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad
+    }
+    return Assembly(model, method, _optimizer(config, list(trained.values())), trained)
+
+
+def _optimizer(config: RunConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    rate, decay = config.learning_rate, config.weight_decay
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=rate, momentum=MOMENTUM, weight_decay=decay, fused=True)
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=rate, weight_decay=decay, fused=True)
+
+
+def rate_at(config: RunConfig, step: int, steps: int) -> float:
+    """The learning rate of one step of a run of that many."""
+    if config.schedule == "constant":
+        return config.learning_rate
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))

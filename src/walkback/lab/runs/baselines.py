@@ -1,0 +1,116 @@
+"""The matched frozen-blocks run of any run, and reports joined with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from walkback.errors import RunError
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.ids import frozen_settings
+from walkback.protocol.judge import judge
+from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.schema import reading
+from walkback.protocol.scores import Frozen
+from walkback.protocol.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from walkback.lab.runs.store import RunStore, StoredRun
+
+
+FROZEN = Frozen(blocks=("blocks.*",))
+"""What the matched baseline of any run freezes: every block of a `BlockModel`, and nothing else."""
+
+
+def matched_baseline(config: RunConfig) -> RunConfig | None:
+    """The same run with its blocks frozen at their initial weights; None for a run that is a baseline."""
+    frozen = frozen_settings(config.to_dict())
+    return None if frozen is None else RunConfig(**frozen)
+
+
+def finished_report(
+    store: RunStore,
+    run: RunConfig | StoredRun,
+    thresholds: DiagnosticThresholds | None = None,
+    *,
+    require_all: bool = False,
+) -> DiagnosticReport:
+    """The report of a finished run, judged with its matched frozen baseline if the store has that finished.
+
+    Where it has not, (d) is not measured and the notes give the command that makes it.
+    """
+    stored = store.run(run) if isinstance(run, RunConfig) else run
+    with reading(f"the result of run {stored.run_id}"):
+        result = stored.result()
+        return joined_report(result, baseline_result(store, result), thresholds, require_all=require_all)
+
+
+def baseline_result(store: RunStore, described: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of a run's matched baseline, if it is there; `described` is its settings or its result."""
+    baseline = described["baseline"]
+    if baseline is None:
+        return None
+    stored = store.at(baseline["id"])
+    return stored.result() if stored.finished else None
+
+
+def joined_report(
+    result: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None,
+    thresholds: DiagnosticThresholds | None = None,
+    *,
+    require_all: bool = False,
+) -> DiagnosticReport:
+    """A result's report with its baseline's accuracy, judged again; both as `result.json` holds them."""
+    if result["report"] is None:
+        raise RunError(f"run {result['id']} has no report: {result['unmeasured']}")
+    report = DiagnosticReport.from_dict(result["report"], f"run {result['id']}")
+    return join(report, result, baseline, thresholds, require_all=require_all)
+
+
+def join(
+    report: DiagnosticReport,
+    described: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None,
+    thresholds: DiagnosticThresholds | None = None,
+    *,
+    epoch: int | None = None,
+    require_all: bool = False,
+) -> DiagnosticReport:
+    """A report with the baseline's accuracy at its end or at an epoch, or with a note on how to come by it."""
+    scores = {} if baseline is None else _baseline_scores(baseline, epoch, described["baseline"]["id"])
+    note = "" if scores else baseline_note(described)
+    judged = judge(
+        report.measurements.model_copy(update=scores),
+        thresholds or report.thresholds,
+        method_name=report.method_name,
+        notes=" ".join(filter(None, [report.notes, note])),
+        seed=report.seed,
+        require_all=require_all,
+        warnings=report.warnings,
+        provenance=report.provenance,
+    )
+    return judged.model_copy(update={"stored": report.stored})
+
+
+def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str) -> dict[str, Any]:
+    """What the baseline had reached; a run that is under way is compared at its own epoch."""
+    with reading(f"the result of run {run_id}"):
+        if epoch is None:
+            accuracy = baseline["accuracy"]
+        elif epoch < len(baseline["trace"]):
+            accuracy = baseline["trace"][epoch]["accuracy"]
+        else:
+            return {}
+        samples = int(baseline["test_samples"])
+        return {"frozen_baseline_acc": float(accuracy), "frozen_baseline_samples": samples, "frozen": FROZEN}
+
+
+def baseline_note(described: Mapping[str, Any]) -> str:
+    """What to do for (d)."""
+    if described["baseline"] is None:
+        return (
+            "Its blocks are frozen or left out: it is a baseline, and has none of its own. Nothing followed its credit "
+            "behind h_0, and a bridge did not learn to predict it there, so Γ at those sites says nothing of training."
+        )
+    return f"For (d), train the matched frozen baseline: {described['baseline']['command']}"

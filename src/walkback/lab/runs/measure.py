@@ -1,0 +1,112 @@
+"""What is measured at the end of every epoch: accuracy on the test split, and all diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from walkback.errors import PitfallError, RunError, WalkbackError
+from walkback.lab.runs.assembly import Assembly
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.epochs import EpochRecord
+from walkback.lab.zoo import BlockModel, Ladder, read_freezing
+from walkback.lab.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
+from walkback.lab.zoo.modes import evaluating
+from walkback.protocol.diagnose import diagnose
+from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.scores import Score
+from walkback.watch.trace_line import rounded, traced_figures
+
+HELD_OUT_BATCHES, HELD_OUT_SIZE = 10, 128
+"""The published protocol: ten batches of 128 from the test split."""
+EVALUATION_BATCH = 200
+NO_BLOCKS = "freezing 'shallow' leaves no blocks, and so nothing to diagnose."
+
+
+def held_out(dataset: Dataset) -> list[Batch]:
+    """The batches that every epoch of every run on this data is diagnosed on."""
+    return held_out_batches(dataset, HELD_OUT_BATCHES, min(HELD_OUT_SIZE, len(dataset.test)))
+
+
+def accuracy_on(model: BlockModel, split: Split) -> Score:
+    """The share of right answers on a whole split; a NaN logit counts as a wrong answer."""
+    return share_of(correct_on(model, split))
+
+
+def share_of(correct: torch.Tensor) -> Score:
+    """The accuracy from one boolean per sample, (N,)."""
+    return Score(value=int(correct.sum()) / len(correct), samples=len(correct))
+
+
+def correct_on(model: BlockModel, split: Split) -> torch.Tensor:
+    """Whether each sample of a split is answered rightly, in the split's order, (N,)."""
+    with evaluating(model), torch.inference_mode():
+        return torch.cat([are_right(model(x), y) for x, y in evaluation_batches(split, EVALUATION_BATCH)])
+
+
+def right_answers(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """How many samples have their largest logit at their own class, and no NaN."""
+    return are_right(logits, targets).sum()
+
+
+def are_right(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Whether each sample has its largest logit at its own class, and no NaN, (B,)."""
+    # argmax takes a NaN for the largest, which would make a diverged network right by the label's chance.
+    return (logits.argmax(dim=1) == targets) & ~logits.isnan().any(dim=1)
+
+
+def report_on(
+    config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, **arguments: Any
+) -> DiagnosticReport:
+    """The network's report, without (d); `arguments` go to `walkback.diagnose` as they are."""
+    if not len(run.model.blocks):
+        raise RunError(NO_BLOCKS)
+    settings: dict[str, Any] = {
+        "headline_acc": accuracy,
+        "method_name": config.method,
+        "notes": " ".join([f"Run {config.run_id}, {config.name}.", *_what_else(config, run.model)]),
+        "blocks": list(run.model.blocks),
+        "credit": run.method,
+        "seed": config.seed,
+    }
+    return diagnose(run.model, batches, **settings | arguments)
+
+
+def _what_else(config: RunConfig, model: BlockModel) -> Iterator[str]:
+    """What a reader has to know of how it was trained, and the name alone does not explain."""
+    if config.targets == "random":
+        yield (
+            "It was trained on labels drawn at random, anew for every batch; accuracy and diagnostics are measured on "
+            "the true labels of the test split."
+        )
+    freezing = read_freezing(config.freezing)
+    if isinstance(freezing, Ladder):
+        blocks = len(model.blocks)
+        learnt = "the last" if freezing.last == 1 else f"the last {freezing.last}"
+        yield f"Of its {blocks} blocks only {learnt} learnt, beside stem and head."
+        unread = blocks - freezing.last - 1  # sites that no block which learns reads or writes
+        if unread:
+            sites = "h_1" if unread == 1 else f"h_1 to h_{unread}"
+            yield f"No block followed the credit of {sites}, so Γ there says nothing of training."
+
+
+def report_if_possible(
+    config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, *, null_draws: int
+) -> DiagnosticReport | str:
+    """The report, or why there is none: a run whose network cannot be measured is still a run, and goes on."""
+    try:
+        return report_on(config, run, batches, accuracy, null_draws=null_draws)
+    except PitfallError:
+        raise  # somebody asked for it, with walkback.strict()
+    except WalkbackError as error:
+        return str(error)
+
+
+def epoch_record(epoch: int, accuracy: Score, report: DiagnosticReport | str, **figures: float | None) -> EpochRecord:
+    """One line of the trace, in six significant digits; `figures` are the loss, the rate and the seconds."""
+    measured: dict[str, Any] = (
+        {"unmeasured": report} if isinstance(report, str) else traced_figures(report, report.readings)
+    )
+    return EpochRecord(epoch=epoch, **measured | rounded({"accuracy": accuracy.value} | figures))

@@ -1,0 +1,161 @@
+"""What files of runs and audits must hold before anything is read from them: names, kinds and where a list is empty.
+
+A file that has its shape can be read without a slip; a slip all the same is a fault of walkback's own, and is shown as
+one. So what is wrong with a file is found here, and nowhere by accident. Fields that are not named are let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from walkback.errors import RecordError
+from walkback.lab.runs.epochs import EpochRecord
+from walkback.lab.runs.ids import ID_LENGTH, is_id
+from walkback.protocol.schema import explain
+
+Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
+Options = dict[str, Any]
+
+
+def _id(value: str) -> str:
+    if not is_id(value):
+        raise ValueError(f"expected an id of {ID_LENGTH} hex digits")
+    return value
+
+
+RunId = Annotated[str, AfterValidator(_id)]
+"""Files are looked for by it, so it must not lead anywhere else."""
+
+
+class Shape(BaseModel):
+    """Fields that must be there, of the kinds that they must have: no number is read from a word."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class ConfigShape(Shape):
+    """The settings of a run, as far as they are shown."""
+
+    method: str
+    architecture: str
+    data: str
+    freezing: str
+    seed: int
+    epochs: int
+    method_options: Options
+    architecture_options: Options
+    data_options: Options
+
+
+class BaselineShape(Shape):
+    """The matched baseline of a run, by name."""
+
+    id: RunId
+    command: str
+
+
+class RunShape(Shape):
+    """What a run says of itself: `config.json`."""
+
+    id: str
+    name: str
+    command: str = ""
+    config: ConfigShape
+    baseline: BaselineShape | None = None
+
+
+class DepthShape(Shape):
+    """The functional tests of depth."""
+
+    blocks_removed: list[Share | None]
+    blocks_rerandomised: list[list[Share]]
+    linear_probes: Annotated[list[Share | None], Field(min_length=1)]
+
+
+class CourseShape(Shape):
+    """What a study reads of a finished run."""
+
+    trace: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    test_samples: Annotated[int, Field(ge=1)]
+    depth: DepthShape | None = None
+
+
+class ResultShape(RunShape, CourseShape):
+    """A finished run: `result.json`."""
+
+    result_version: int
+    command: str
+    baseline: BaselineShape | None
+    accuracy: Share
+    report: dict[str, Any] | None
+    unmeasured: str
+    ended: str
+    train_samples: Annotated[int, Field(ge=1)] = 1
+    trained_parameters: Annotated[int, Field(ge=0)] = 0
+    seconds: dict[str, FiniteFloat]
+    versions: dict[str, str]
+    commit: str
+    date: str
+
+
+class RowShape(Shape):
+    """One run of an audit."""
+
+    label: str
+    seed: int
+    method: str
+    id: RunId
+    command: str
+    error: str
+    baseline: Annotated[str, AfterValidator(lambda value: value and _id(value))] = ""
+    baseline_command: str = ""
+    baseline_error: str = ""
+
+
+class ReportShape(Shape):
+    """A report of an audit, as far as it is told from the others."""
+
+    method_name: str
+    seed: int | None
+    frozen_baseline_acc: Any
+
+
+class AuditShape(Shape):
+    """An audit: `audit_NAME.json`."""
+
+    reports: list[dict[str, Any]]
+    runs: list[RowShape]
+    name: Any
+
+
+def require_shape(shape: type[Shape], data: Any, source: object) -> dict[str, Any]:
+    """The data, if it has the shape; else a `RecordError` that says what is wrong with it."""
+    try:
+        shape.model_validate(data)
+    except ValidationError as error:
+        raise RecordError(
+            f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
+        ) from None
+    assert isinstance(data, dict)
+    return data
+
+
+def require_result(data: Any, source: object, shape: type[CourseShape] = ResultShape) -> dict[str, Any]:
+    """The result of a run, every line of its trace included."""
+    result = require_shape(shape, data, source)
+    for number, line in enumerate(result["trace"]):
+        require_line(line, f"{source}, entry {number} of its trace,")
+    return result
+
+
+def require_line(line: Mapping[str, Any], source: object) -> EpochRecord:
+    """One epoch in the result of a run."""
+    try:
+        return EpochRecord.model_validate(line)
+    except ValidationError as error:
+        raise RecordError(
+            f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
+        ) from None

@@ -1,0 +1,132 @@
+"""What every study shares: its shape, the file it is kept in, and the page that is drawn from those files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from walkback.errors import RecordError
+from walkback.lab.runs.stamp import stamp
+from walkback.lab.studies.audited import Audit
+from walkback.present.numbers import figure
+from walkback.present.page import Grid, Heading, Page
+from walkback.protocol.records import DiagnosticReport, State
+from walkback.protocol.schema import STUDY_VERSION, read_json, write_whole
+
+Result = Mapping[str, Any]
+Parts = Sequence[str | Grid | Heading]
+
+
+class Study(NamedTuple):
+    """One question."""
+
+    name: str
+    title: str
+    question: str
+    """What is asked and by which rule it is answered, as the page says it."""
+    answer: Callable[[Audit], dict[str, Any]]
+    draw: Callable[[Result], Parts]
+    """The answer as paragraphs and tables, from its JSON alone."""
+    applies: Callable[[Audit], bool] = lambda audit: True
+    """Whether the question can be asked of an audit."""
+    needs: str = "any audit will do."
+    """What an audit needs for that, and the command that makes one."""
+
+    @property
+    def stem(self) -> str:
+        """How its files begin."""
+        return self.name.replace("-", "_")
+
+    def run(self, audit: Audit) -> dict[str, Any]:
+        """The answer for one audit, with what made it; between equal runs `date` and `commit` alone differ."""
+        return {
+            "study_version": STUDY_VERSION,
+            "study": self.name,
+            "audit": audit.name,
+            "source": audit.source.as_posix(),
+            "audit_digest": audit.digest,
+            "command": f"walkback lab study {self.name} {audit.source.as_posix()}",
+            **plain(self.answer(audit)),
+            **stamp(),
+        }
+
+    def save(self, results: Path, result: Result) -> Path:
+        """Write an answer to the folder of results."""
+        results.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+        return write_whole(self.file(results, result["audit"]), text + "\n")
+
+    def file(self, results: Path, audit: str) -> Path:
+        """Where the answer for an audit is kept."""
+        return results / f"{self.stem}_{audit}.json"
+
+    def page(self, results: Path) -> Page:
+        """All answers on record, one section each."""
+        parts: list[str | Grid | Heading] = [self.question]
+        for path in self.files(results):
+            result = load_result(path)
+            parts += [Heading(result["audit"]), f"From {result['source']}, by: {result['command']}"]
+            parts += self.draw(result)
+        return Page(self.title, parts)
+
+    def files(self, results: Path) -> list[Path]:
+        """The answers on record."""
+        return sorted(results.glob(f"{self.stem}_*.json"))
+
+    def outdated(self, results: Path) -> list[Path]:
+        """The audits behind answers on record that another version gave, and that have to be asked again."""
+        answers = [answer for path in self.files(results) if isinstance(answer := read_json(path), dict)]
+        named = [answer.get("source") for answer in answers if answer.get("study_version") != STUDY_VERSION]
+        return [Path(source) for source in named if isinstance(source, str)]
+
+
+def load_result(path: Path) -> dict[str, Any]:
+    """An answer from its file."""
+    result = read_json(path)
+    if not isinstance(result, dict) or result.get("study_version") != STUDY_VERSION:
+        raise RecordError(f"{path} is not a study of this version. Remove it, and make it again from its audit.")
+    return result
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it: NaN and infinities are words, as in every record."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def number(value: float | str | None) -> float | None:
+    """A number back from JSON, where the non-finite ones are words."""
+    return None if value is None else float(value)
+
+
+def shown(value: Any, write: Callable[[float], str] = figure) -> str:
+    """A number from JSON as the tables write it; a dash where there is none."""
+    return "–" if value is None else write(float(value))
+
+
+def firing(report: DiagnosticReport) -> str:
+    """The letters of the diagnostics that fire: `abd`."""
+    return "".join(reading.letter for reading in report.readings if reading.state is State.FIRE)
+
+
+def unmeasured(report: DiagnosticReport) -> str:
+    """The letters of the diagnostics that were not measured, which is not to say that they pass."""
+    return "".join(reading.letter for reading in report.readings if reading.state is State.NOT_MEASURED)
+
+
+def fired_words(fired: str, missing: str) -> str:
+    """What fired in a cell, and what was not asked: `(ab), no (d)`."""
+    return (f"({fired})" if fired else "none") + (f", no ({missing})" if missing else "")
+
+
+def side_by_side(values: Sequence[Any], write: Callable[[float], str] = figure) -> str:
+    """The figures of several seeds in one cell."""
+    return ", ".join(shown(value, write) for value in values)

@@ -1,0 +1,104 @@
+"""Do the readings change with depth, or with width? Rows of one method side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from walkback.lab.studies.audited import Audit
+from walkback.lab.studies.base import Parts, Result, Study, fired_words, firing, shown, side_by_side, unmeasured
+from walkback.present.numbers import signed
+from walkback.present.page import Grid
+from walkback.protocol.records import DiagnosticReport
+
+PATTERNS = {"depth": r"(\w+) depth (\d+)", "width": r"(\w+) d(\d+)"}
+
+
+def answer(audit: Audit, by: str) -> dict[str, Any]:
+    """One entry for each method and size, and whether (a) and (b) read the same at every size."""
+    epochs = {run.label: run.epochs for run in audit.traces}
+    rows = [
+        _row(label, reports, by) | {"epochs": epochs.get(label)}
+        for label, reports in audit.by_method().items()
+        if _size(label, by)
+    ]
+    return {"by": by, "rows": rows, "same": _same(rows)}
+
+
+def _size(label: str, by: str) -> tuple[str, int] | None:
+    named = re.fullmatch(PATTERNS[by], label)
+    return (named[1], int(named[2])) if named else None
+
+
+def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, Any]:
+    named = _size(label, by)
+    assert named is not None
+    return {
+        "label": label,
+        "method": named[0],
+        "size": named[1],
+        "seeds": [r.seed for r in reports],
+        "accuracies": [r.headline_acc for r in reports],
+        "growths": [r.max_per_block_growth for r in reports],
+        "last_gradients": [r.bp_grad_norms[-1] if r.bp_grad_norms else None for r in reports],
+        "deep_alignments": [r.alignment.deep if r.alignment else None for r in reports],
+        "fired": [firing(r) for r in reports],
+        "unmeasured": [unmeasured(r) for r in reports],
+    }
+
+
+def _same(rows: Sequence[Result]) -> dict[str, bool]:
+    """Per method, whether (a) and (b) were measured on all its seeds and read the same at every size."""
+    read: dict[str, set[Any]] = {row["method"]: set() for row in rows}
+    gaps = {row["method"] for row in rows if any(set("ab") & set(missing) for missing in row["unmeasured"])}
+    for row in rows:
+        seeds = zip(row["seeds"], row["fired"], strict=True)
+        read[row["method"]].add(tuple((seed, "a" in fired, "b" in fired) for seed, fired in seeds))
+    return {method: len(readings) == 1 and method not in gaps for method, readings in read.items()}
+
+
+def draw(result: Result) -> Parts:
+    """One row for each method and size, seeds side by side."""
+    headings = ("method", result["by"], "epochs", "accuracy", "growth", "‖g_L‖", "deep Γ", "fired")
+    rows = [
+        [
+            row["method"],
+            str(row["size"]),
+            shown(row["epochs"], "{:.0f}".format),
+            *(side_by_side(row[name]) for name in ("accuracies", "growths", "last_gradients")),
+            side_by_side(row["deep_alignments"], signed),
+            "; ".join(map(fired_words, row["fired"], row["unmeasured"])),
+        ]
+        for row in sorted(result["rows"], key=lambda row: (row["method"], row["size"]))
+    ]
+    same = [method for method, yes in result["same"].items() if yes]
+    other = [method for method, yes in result["same"].items() if not yes]
+    words = f"(a) and (b) read the same at every {result['by']}: {', '.join(same) or 'no method'}; "
+    return [Grid(headings, rows, "lrrrrrrl"), f"{words}not: {', '.join(other) or 'none'}."]
+
+
+def _study(by: str, title: str, question: str) -> Study:
+    return Study(
+        by,
+        title,
+        question,
+        partial(answer, by=by),
+        draw,
+        lambda audit: any(_size(label, by) for label in audit.labels),
+        f"it needs rows of several {by}s: walkback lab audit --preset {by}",
+    )
+
+
+DEPTH = _study(
+    "depth",
+    "FA against DFA, with depth",
+    "Feedback alignment sends the error back layer by layer, direct feedback alignment to every site at once; both at "
+    "2, 4 and 8 blocks. Figures of the seeds stand side by side.",
+)
+WIDTH = _study(
+    "width",
+    "Do the readings change with width?",
+    "The same methods at two widths, trained alike. Figures of the seeds stand side by side.",
+)

@@ -1,0 +1,244 @@
+"""How much do the verdicts hang on the thresholds?
+
+Every threshold is swept over orders of magnitude, (c)'s and (d)'s over their whole range. The split into healthy
+and degenerate networks is by the verdict of the record itself: trustworthy, or walked back for whatever reason.
+The healthy extreme is the figure of a healthy network nearest to firing, the degenerate extreme that of a degenerate
+network nearest to passing; where the second is not beyond the first, the two overlap and there is no gap. Beside
+them stand the same extremes among the networks that pass and that fire this diagnostic, and the range of thresholds
+that leaves every verdict what it is (trustworthy or walked back): between the largest figure of a trustworthy
+network and the smallest of one that is walked back by this diagnostic alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from walkback.lab.studies import drift
+from walkback.lab.studies.audited import Audit
+from walkback.lab.studies.base import Parts, Result, Study, number
+from walkback.present.numbers import figure, round_number
+from walkback.present.page import Grid
+from walkback.protocol.drift_share import SMALL_SHARE
+from walkback.protocol.judge import judge
+from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.verdict import NON_FINITE, WALK_BACK, kind_of
+
+
+def _decades(low: int, high: int) -> tuple[float, ...]:
+    """Four points to the decade."""
+    return tuple(float(f"{10 ** (step / 4):.4g}") for step in range(4 * low, 4 * high + 1))
+
+
+def _steps(low: float, high: float, step: float) -> tuple[float, ...]:
+    return tuple(round(low + step * i, 6) for i in range(round((high - low) / step) + 1))
+
+
+class Sweep(NamedTuple):
+    """A threshold, and the values it is set to."""
+
+    key: str
+    letter: str
+    field: str
+    values: tuple[float, ...]
+    ratio: bool
+    """Whether the gap is a ratio or, on a scale with a zero of its own, a difference."""
+
+
+SWEEPS = (
+    Sweep("a", "a", "h_norm_explosion_ratio", _decades(0, 8), ratio=True),
+    Sweep("b", "b", "g_norm_floor", _decades(-12, -1), ratio=True),
+    Sweep("c", "c", "stability_drift_ceiling", _steps(0, 0.95, 0.05), ratio=False),
+    Sweep("c by drift share", "c", "drift_share_ceiling", _decades(-5, 0), ratio=False),
+    Sweep("d", "d", "frozen_acc_margin_pp", _steps(-10, 30, 0.5), ratio=False),
+)
+NEAR_PP = 1.0
+"""How far (d)'s threshold is moved to see how many of its readings turn over."""
+
+
+def answer(audit: Audit) -> dict[str, Any]:
+    """The four diagnostics, their sweeps, the fragility of (d), and the firings of (c)."""
+    limits = DiagnosticThresholds()
+    judged = [judge(r.measurements, limits, method_name=r.method_name, seed=r.seed) for r in audit.reports]
+    return {
+        "networks": len(judged),
+        "healthy": sum(report.trustworthy for report in judged),
+        "diagnostics": {s.key: _diagnostic(s, judged, limits) for s in SWEEPS if s.field != "drift_share_ceiling"},
+        "sweeps": {sweep.key: [_point(sweep, value, judged) for value in sweep.values] for sweep in SWEEPS},
+        "margins": _margins(judged),
+        "drift": drift.firings(tuple(judged)),
+    }
+
+
+def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: DiagnosticThresholds) -> dict[str, Any]:
+    readings = [report.reading(sweep.letter) for report in judged]
+    finite = [(report, r) for report, r in zip(judged, readings, strict=True) if _finite(r)]
+    up = bool(readings) and readings[0].comparison == ">"
+    fires = [r for _, r in finite if r.state is State.FIRE]
+    passes = [r for _, r in finite if r.state is State.PASS]
+    return {
+        "threshold": getattr(limits, sweep.field),
+        "fires_when": "above" if up else "below",
+        "ratio": sweep.ratio,
+        "measured": len(finite),
+        "non_finite": sum(r.reason == NON_FINITE for r in readings),
+        "fired": sum(r.state is State.FIRE for r in readings),
+        "fragile": sum(r.fragile for r in readings),
+        "by_verdict": _extremes(
+            [r for report, r in finite if report.trustworthy],
+            [r for report, r in finite if report.verdict.startswith(WALK_BACK)],
+            up,
+            sweep.ratio,
+        ),
+        "by_reading": _extremes(passes, fires, up, sweep.ratio),
+        "same_verdicts": _same_verdicts(finite, sweep.letter, up),
+    }
+
+
+def _finite(reading: Reading) -> bool:
+    known = reading.figure is not None and math.isfinite(reading.figure) and reading.reason != NON_FINITE
+    return known and reading.state in (State.PASS, State.FIRE)
+
+
+def _extremes(healthy: Iterable[Reading], degenerate: Iterable[Reading], up: bool, ratio: bool) -> dict[str, Any]:
+    """The figure of each side nearest to the other, and the gap between them."""
+    good, bad = _nearest(healthy, largest=up), _nearest(degenerate, largest=not up)
+    result: dict[str, Any] = {"healthy": good, "degenerate": bad, "separate": False, "gap": None}
+    if good is None or bad is None:
+        return result
+    low, high = (good, bad) if up else (bad, good)
+    gap = (high / low if low > 0 else None) if ratio else high - low
+    return result | {"separate": low < high, "gap": gap}
+
+
+def _nearest(readings: Iterable[Reading], largest: bool) -> float | None:
+    figures = [r.figure for r in readings if r.figure is not None]
+    return (max(figures) if largest else min(figures)) if figures else None
+
+
+def _same_verdicts(finite: Sequence[tuple[DiagnosticReport, Reading]], letter: str, up: bool) -> dict[str, Any]:
+    """The thresholds between which no verdict changes its kind; None where that side is open."""
+    passing = [r for report, r in finite if report.trustworthy]
+    alone = [r for report, r in finite if [x.letter for x in report.readings if x.state is State.FIRE] == [letter]]
+    inner, outer = _nearest(passing, largest=up), _nearest(alone, largest=not up)
+    low, high = (inner, outer) if up else (outer, inner)
+    return {"low": low, "high": high, "held_by": len(alone)}
+
+
+def _point(sweep: Sweep, value: float, judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
+    """What one threshold would have given."""
+    limits = DiagnosticThresholds(**{sweep.field: value})
+    swept = [judge(report.measurements, limits) for report in judged]
+    return {
+        "threshold": value,
+        "fired": sum(report.reading(sweep.letter).state is State.FIRE for report in swept),
+        "walked_back": sum(report.verdict.startswith(WALK_BACK) for report in swept),
+        "changed": sum(kind_of(new.verdict) != kind_of(old.verdict) for new, old in zip(swept, judged, strict=True)),
+    }
+
+
+def _margins(judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
+    """(d) on every network that has it, and how many readings turn over near the threshold."""
+    threshold = DiagnosticThresholds().frozen_acc_margin_pp
+    readings = [(report, report.reading("d")) for report in judged if _finite(report.reading("d"))]
+    near = [r for _, r in readings if r.figure is not None and abs(r.figure - threshold) < NEAR_PP]
+    return {
+        "threshold_pp": threshold,
+        "near_pp": NEAR_PP,
+        "turn_over_near": len(near),
+        "of": len(readings),
+        "networks": [
+            {
+                "label": report.method_name,
+                "seed": report.seed,
+                "margin_pp": r.figure,
+                "low": r.interval.low if r.interval else None,
+                "high": r.interval.high if r.interval else None,
+                "state": r.state.value,
+                "fragile": r.fragile,
+            }
+            for report, r in readings
+        ],
+    }
+
+
+def draw(result: Result) -> Parts:
+    """The extremes and ranges, (d)'s margins, and the firings of (c)."""
+    headings = (
+        "",
+        "threshold",
+        "fires",
+        "healthy",
+        "degenerate",
+        "gap",
+        "passes",
+        "fires at",
+        "same verdicts",
+        "fragile",
+    )
+    rows = [_row(key, d) for key, d in result["diagnostics"].items()]
+    split = f"{result['healthy']} of {result['networks']} networks are healthy by the record's own verdict."
+    parts: list[str | Grid] = [Grid(headings, rows, "lrrrrrrrrr"), split]
+    margins = result["margins"]
+    if margins["of"]:
+        turned = f"{margins['turn_over_near']} of {margins['of']} readings of (d)"
+        moved = f"{turned} lie within {margins['near_pp']:g} pp of the threshold of {margins['threshold_pp']:g} pp."
+        parts += [moved, Grid(("method", "seed", "margin pp", "interval", "(d)"), _margin_rows(margins), "lrrrl")]
+    if result["drift"]:
+        parts += [_drift_sentence(result["drift"]), drift.table(result["drift"])]
+    return parts
+
+
+def _row(key: str, d: Result) -> list[str]:
+    by_verdict, own, same = d["by_verdict"], d["by_reading"], d["same_verdicts"]
+    ends = [figure(number(by_verdict[side])) for side in ("healthy", "degenerate")]
+    low, high = number(same["low"]), number(same["high"])
+    span = f"{figure(low) if low is not None else 'any'} to {figure(high) if high is not None else 'any'}"
+    own_ends = [figure(number(own[side])) for side in ("healthy", "degenerate")]
+    fired = f"{d['fired']} of {d['measured'] + d['non_finite']}"
+    return [f"({key})", round_number(d["threshold"]), fired, *ends, _gap(d), *own_ends, span, str(d["fragile"])]
+
+
+def _gap(d: Result) -> str:
+    """The gap by verdict, with the digits that the published record gives."""
+    gap = number(d["by_verdict"]["gap"])
+    if gap is None or not d["by_verdict"]["separate"]:
+        return "–" if gap is None else "overlap"
+    if not d["ratio"]:
+        return figure(gap)
+    return f"{gap:,.2f}×" if gap < 1000 else f"{gap:,.0f}×"
+
+
+def _margin_rows(margins: Result) -> list[list[str]]:
+    return [
+        [
+            n["label"],
+            str(n["seed"]),
+            f"{number(n['margin_pp']):+.2f}",
+            "–" if n["low"] is None else f"{number(n['low']):+.2f} to {number(n['high']):+.2f}",
+            n["state"] + (", fragile" if n["fragile"] else ""),
+        ]
+        for n in margins["networks"]
+    ]
+
+
+def _drift_sentence(firings: Sequence[Result]) -> str:
+    real = sum(row["because_of"] == drift.DRIFT for row in firings)
+    return (
+        f"(c) fires on {len(firings)} networks: on {real} with a drift share of {SMALL_SHARE:g} or more, on "
+        f"{len(firings) - real} because averaging over 128 samples carries a smaller one over the ceiling."
+    )
+
+
+STUDY = Study(
+    "sensitivity",
+    "How much do the verdicts hang on the thresholds?",
+    "Healthy and degenerate are by the verdict of the record itself. The extremes are the figures of the two sides "
+    "nearest to each other; “passes” and “fires at” are the same among the networks that pass and fire this one "
+    "diagnostic. “same verdicts” is the range of thresholds that turns no trustworthy network into a walk-back or "
+    "back. Every sweep is in the JSON.",
+    answer,
+    draw,
+)

@@ -1,0 +1,130 @@
+"""Do functional tests of depth agree with (d)? A block removed, a block made random again, a linear probe per site.
+
+None of the three rests on (a) to (d). Each asks in its own way whether the blocks are used: the largest loss of
+accuracy when one block is left out, the same when its weights are drawn again, and what a linear readout gains from h_0
+to h_L. All are held to (d)'s own threshold in points, so that none is tuned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from walkback.lab.studies.audited import Audit, TracedRun
+from walkback.lab.studies.base import Parts, Result, Study, shown
+from walkback.present.numbers import signed
+from walkback.present.page import Grid
+from walkback.protocol.records import State
+from walkback.protocol.thresholds import DiagnosticThresholds
+
+TESTS = {"removal": "block removed", "rerandomised": "block redrawn", "probe": "linear probe"}
+THRESHOLD_PP = DiagnosticThresholds().frozen_acc_margin_pp
+SAME_TEST_PP = 0.5
+
+
+def answer(audit: Audit) -> dict[str, Any]:
+    """One entry for each run with a measured (d), and how often each test agrees with it."""
+    runs = [_run(audit, run) for run in audit.traces if run.depth and _has_margin(audit, run)]
+    return {
+        "threshold_pp": THRESHOLD_PP,
+        "runs": runs,
+        "agreement": {test: _agreement(runs, test) for test in TESTS},
+        "redrawn_is_removed": _redrawn_is_removed(runs),
+    }
+
+
+def _redrawn_is_removed(runs: list[dict[str, Any]]) -> bool:
+    """Whether a block drawn again does what no block does, so that the two tests are one.
+
+    It does where blocks start out writing next to nothing to the stream.
+    """
+    pairs = [(run["points"]["removal"], run["points"]["rerandomised"]) for run in runs]
+    return bool(pairs) and all(None not in pair and abs(pair[0] - pair[1]) < SAME_TEST_PP for pair in pairs)
+
+
+def _has_margin(audit: Audit, run: TracedRun) -> bool:
+    return audit.report_of(run).reading("d").state in (State.PASS, State.FIRE)
+
+
+def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
+    reading, depth = audit.report_of(run).reading("d"), run.depth
+    assert depth is not None
+    points = {
+        "removal": _largest_loss(run, [[entry] for entry in depth["blocks_removed"]]),
+        "rerandomised": _largest_loss(run, depth["blocks_rerandomised"]),
+        "probe": _gain(depth["linear_probes"]),
+    }
+    return {
+        "label": run.label,
+        "seed": run.seed,
+        "id": run.run_id,
+        "accuracy": run.records[-1].accuracy,
+        "margin_pp": reading.figure,
+        "passes_d": reading.state is State.PASS,
+        "points": points,
+        "uses_depth": {test: None if value is None else value >= THRESHOLD_PP for test, value in points.items()},
+    }
+
+
+def _largest_loss(run: TracedRun, blocks: Any) -> float | None:
+    """The points lost with the block whose change costs most; several draws of one are averaged."""
+    known = [[value for value in draws if value is not None] for draws in blocks]
+    means = [sum(draws) / len(draws) for draws in known if draws]
+    return 100 * (run.records[-1].accuracy - min(means)) if means else None
+
+
+def _gain(probes: Any) -> float | None:
+    """The points that a linear readout of h_L has over one of h_0."""
+    return None if probes[0] is None or probes[-1] is None else 100 * (probes[-1] - probes[0])
+
+
+def _agreement(runs: list[dict[str, Any]], test: str) -> dict[str, int]:
+    """How many runs the test says the same of as (d), and in which way it differs on the others."""
+    known = [(run["passes_d"], run["uses_depth"][test]) for run in runs if run["uses_depth"][test] is not None]
+    return {
+        "of": len(known),
+        "agree": sum(passes == uses for passes, uses in known),
+        "uses_depth_but_d_fires": sum(uses and not passes for passes, uses in known),
+        "d_passes_but_no_use": sum(passes and not uses for passes, uses in known),
+    }
+
+
+def draw(result: Result) -> Parts:
+    """One row for each run, then the agreement."""
+    headings = ("method", "seed", "(d) margin", *TESTS.values(), "same answer as (d)")
+    rows = [
+        [
+            run["label"],
+            str(run["seed"]),
+            shown(run["margin_pp"], signed),
+            *(shown(run["points"][test], signed) for test in TESTS),
+            ", ".join(TESTS[t] for t, uses in run["uses_depth"].items() if uses == run["passes_d"]) or "none",
+        ]
+        for run in result["runs"]
+    ]
+    agreement = [
+        [TESTS[test], f"{a['agree']} of {a['of']}", str(a["uses_depth_but_d_fires"]), str(a["d_passes_but_no_use"])]
+        for test, a in result["agreement"].items()
+    ]
+    counted = ("test", "agrees with (d)", "blocks matter, (d) fires", "(d) passes, blocks do not matter")
+    same = "A block drawn again costs what its removal does on every network, to half a point: fresh blocks write "
+    same += "next to nothing here, and the two tests are one."
+    return [
+        Grid(headings, rows, "lrrrrrl"),
+        Grid(counted, agreement, "lrrr"),
+        *([same] if result["redrawn_is_removed"] else []),
+    ]
+
+
+STUDY = Study(
+    "triangulation",
+    "Do functional tests of depth agree with (d)?",
+    "In percentage points: (d)'s margin; the largest loss of accuracy with one block left out, and with one block's "
+    "weights drawn again (mean of five draws); the gain of a linear readout from h_0 to h_L. Each says that depth is "
+    f"used from {THRESHOLD_PP:g} points on, which is (d)'s own threshold. A block can matter, so that its loss hurts, "
+    "without the network being any better than one whose blocks were never trained: then (d) fires and removal "
+    "does not.",
+    answer,
+    draw,
+    lambda audit: any("baseline" in row for row in audit.rows),
+    "it needs runs with frozen baselines: walkback lab audit --preset resmlp_d256",
+)

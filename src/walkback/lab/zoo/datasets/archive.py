@@ -1,0 +1,206 @@
+"""A data set that has to be got from somewhere: tried in order, verified by content, cached whole.
+
+The order is the cache, a copy that the user has, and then each way of getting it. Whatever the source, the
+content must have the data set's fingerprint before it is used or kept.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from walkback.errors import DataError, InputError
+from walkback.lab.zoo.datasets.fetching import Progress
+from walkback.lab.zoo.datasets.fingerprint import Raw, RawPair, canonical, check_raw
+from walkback.protocol.schema import write_whole
+
+CACHE_VARIABLE = "WALKBACK_DATA"
+LARGEST_ARRAY = 2**30
+"""In bytes; that of the largest data set here takes a sixth of it."""
+_FIELDS = ("train_images", "train_labels", "test_images", "test_labels")
+_log = logging.getLogger(__name__)
+
+
+class CacheMissError(DataError):
+    """There is no cached copy, which is no fault."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of getting a data set; `read` raises `DataError` when it does not work here."""
+
+    name: str
+    what: str
+    read: Callable[[Progress], RawPair]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What is known of a data set that is not made on the spot."""
+
+    name: str
+    fingerprint: str
+    copy_variable: str
+    """The environment variable that may name the user's own copy."""
+    copy_expected: str
+    """What such a copy may be, for error messages."""
+    layouts: tuple[str, ...]
+    """Where under the cache folder other programs put the same files."""
+    read_copy: Callable[[Path], RawPair]
+    ways: tuple[Way, ...]
+    advice: str
+    """What to do when nothing worked."""
+
+
+def cache_folder(root: Path | str | None = None) -> Path:
+    """Where data sets are kept: the argument, else `$WALKBACK_DATA`, else `~/.cache/walkback`."""
+    chosen = root or os.environ.get(CACHE_VARIABLE) or Path("~/.cache/walkback")
+    return Path(chosen).expanduser()
+
+
+def cache_file(archive: Archive, root: Path | str | None = None) -> Path:
+    """The one file in which the data set is kept."""
+    return cache_folder(root) / f"{archive.name}.npz"
+
+
+def obtain(
+    archive: Archive,
+    root: Path | str | None = None,
+    path: Path | str | None = None,
+    download: bool = True,
+    progress: Progress | None = None,
+) -> RawPair:
+    """The data set from the first source that has it, kept in the cache for the next time."""
+    failures: list[str] = []
+    try:
+        return read_cache(archive, root)
+    except CacheMissError as error:
+        failures.append(f"cache: {error}")
+    except DataError as error:
+        failures.append(f"cache: {error}")
+        (progress or _log.warning)(f"{archive.name}: {error}; it is rebuilt")
+    say = progress or _log.info
+    if copy := path or os.environ.get(archive.copy_variable):
+        # A copy that was named is never passed over in silence for another source.
+        return keep(archive, take_copy(archive, Path(copy)), root, say)
+    for way in (*_copies_in(archive, cache_folder(root)), *(archive.ways if download else ())):
+        try:
+            pair = try_way(archive, way, say)
+        except DataError as error:
+            failures.append(f"{way.name}: {error}")
+            say(f"{archive.name}: {failures[-1]}")
+        else:
+            return keep(archive, pair, root, say)
+    if not download:
+        failures.append(f"not tried, as downloads are off: {', '.join(way.name for way in archive.ways)}")
+    raise DataError(f"{archive.name} cannot be had. Tried: {'; '.join(failures)}. {archive.advice}")
+
+
+def take_copy(archive: Archive, copy: Path) -> RawPair:
+    """Read and verify the copy that the user named."""
+    copy = copy.expanduser()
+    if not (copy.is_file() or copy.is_dir()):
+        raise DataError(f"{archive.name}: there is no file or folder {copy}; expected {archive.copy_expected}.")
+    try:
+        pair = archive.read_copy(copy)
+    except OSError as error:
+        raise DataError(f"{archive.name}: cannot read {copy}: {error.strerror or error}.") from None
+    return verified(archive, pair, str(copy))
+
+
+def try_way(archive: Archive, way: Way, say: Progress) -> RawPair:
+    """Get the data set one way and verify it."""
+    say(f"{archive.name}: trying {way.name} ({way.what})")
+    try:
+        pair = way.read(say)
+    except OSError as error:
+        raise DataError(f"{error.strerror or error}") from None
+    return verified(archive, pair, way.name)
+
+
+def _copies_in(archive: Archive, folder: Path) -> list[Way]:
+    """The layouts of other programs that lie in the cache folder."""
+    present = [folder / layout for layout in archive.layouts if (folder / layout).exists()]
+    return [Way("your copy", str(copy), partial(_read_present, archive, copy)) for copy in present]
+
+
+def _read_present(archive: Archive, copy: Path, _say: Progress) -> RawPair:
+    return take_copy(archive, copy)
+
+
+def verified(archive: Archive, pair: RawPair, where: str) -> RawPair:
+    """The data set in canonical order, if its fingerprint is the expected one; else a `DataError`."""
+    pair = RawPair(check_raw(pair.train, where), check_raw(pair.test, where))
+    pair, found = canonical(pair)
+    if found != archive.fingerprint:
+        raise DataError(
+            f"{where} holds {len(pair.train.labels)} + {len(pair.test.labels)} images of "
+            f"{pair.train.images.shape[1:]} that are not {archive.name} "
+            f"(fingerprint {found[:12]}…, expected {archive.fingerprint[:12]}…)"
+        )
+    return pair
+
+
+def read_cache(archive: Archive, root: Path | str | None = None) -> RawPair:
+    """The cached data set, verified; `CacheMissError` if there is none, `DataError` if it is damaged."""
+    file = cache_file(archive, root)
+    try:
+        # NumPy leaves a file that it opened itself open when it turns out to be no archive.
+        with file.open("rb") as stream:
+            _require_honest_sizes(stream)
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            train_images, train_labels, test_images, test_labels = (arrays[field] for field in _FIELDS)
+    except FileNotFoundError:
+        raise CacheMissError(f"nothing at {file}") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
+        raise DataError(f"the cached {file} is damaged ({error})") from None
+    pair = RawPair(Raw(train_images, train_labels), Raw(test_images, test_labels))
+    return verified(archive, pair, f"the cached {file}")
+
+
+def _require_honest_sizes(stream: BinaryIO) -> None:
+    """Raise where an array says that it is larger than what is there: memory is asked for by what it says."""
+    with zipfile.ZipFile(stream) as members:
+        for member in members.infolist():
+            if member.file_size > LARGEST_ARRAY:
+                raise ValueError(f"{member.filename} is {member.file_size:,} bytes long, more than any data set here")
+            with members.open(member) as content:
+                if np.lib.format.read_magic(content) != (1, 0):
+                    raise ValueError(f"{member.filename} is of another format than walkback writes")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+                claimed, there = math.prod(shape) * dtype.itemsize, member.file_size - content.tell()
+            if claimed != there:
+                raise ValueError(f"{member.filename} holds {there:,} bytes, and its head says {claimed:,}")
+
+
+def keep(archive: Archive, pair: RawPair, root: Path | str | None, say: Progress) -> RawPair:
+    """Write the verified data set to the cache, whole or not at all, and return it."""
+    file = cache_file(archive, root)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        train_images=pair.train.images,
+        train_labels=pair.train.labels,
+        test_images=pair.test.images,
+        test_labels=pair.test.labels,
+    )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, buffer.getvalue())
+    except (OSError, InputError) as error:
+        raise DataError(
+            f"{archive.name} was read, but cannot be kept in {file.parent} ({error}). "
+            f"Free some space, or set {CACHE_VARIABLE} to a folder that can be written."
+        ) from None
+    say(f"{archive.name}: kept in {file} ({file.stat().st_size / 1e6:.0f} MB)")
+    return pair

@@ -1,0 +1,140 @@
+"""What a data set is: two splits, and how their samples become network inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from walkback.errors import DataError, InputError
+from walkback.lab.zoo.contract import DataSpec
+from walkback.lab.zoo.datasets.fingerprint import RawPair
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How stored samples become network inputs: crop and flip in training, normalise always.
+
+    `mean` and `std` are per channel, of pixels scaled to [0, 1]; a vector set has one of each. `crop` is how
+    many black pixels are added on each side before a window of the original size is cut out; 0 is no crop.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    crop: int = 0
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std) or not self.mean:
+            raise InputError(f"{len(self.mean)} means and {len(self.std)} deviations; give one of each a channel.")
+        if not all(deviation > 0 for deviation in self.std):
+            raise InputError(f"standard deviations {self.std} must all be positive. Leave out constant channels.")
+        if self.crop < 0:
+            raise InputError(f"crop is {self.crop}; expected the number of pixels to pad, 0 for no crop.")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Samples as stored, uint8 images (N, H, W, C) or float32 vectors (N, D), with int64 labels (N,)."""
+
+    inputs: Tensor
+    labels: Tensor
+    preparation: Preparation
+
+    def __post_init__(self) -> None:
+        _check_stored(self.inputs, self.labels)
+        channels = self.inputs.shape[-1] if self.is_image else 1
+        if len(self.preparation.mean) != channels:
+            raise DataError(
+                f"inputs of shape {tuple(self.inputs.shape)} need {channels} means and deviations, "
+                f"the preparation holds {len(self.preparation.mean)}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the samples are images, which can be cropped and flipped, and not plain vectors."""
+        return self.inputs.ndim == 4
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one network input: (C, H, W) for images, (D,) for vectors."""
+        if not self.is_image:
+            return (self.inputs.shape[1],)
+        height, width, channels = self.inputs.shape[1:]
+        return (channels, height, width)
+
+    def take(self, count: int) -> Split:
+        """The first `count` samples, for a smaller run or a quick check."""
+        if not 1 <= count <= len(self):
+            raise InputError(f"cannot take {count} samples of {len(self)}. Ask for 1 to {len(self)}.")
+        return Split(self.inputs[:count], self.labels[:count], self.preparation)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A named train and test split over the same classes and input shape."""
+
+    name: str
+    train: Split
+    test: Split
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.train.input_shape != self.test.input_shape:
+            raise DataError(
+                f"{self.name}: train inputs are {self.train.input_shape}, test inputs "
+                f"{self.test.input_shape}; both splits must have one shape."
+            )
+        for part, split in (("train", self.train), ("test", self.test)):
+            lowest, highest = int(split.labels.min()), int(split.labels.max())
+            if lowest < 0 or highest >= self.classes:
+                raise DataError(
+                    f"{self.name}: {part} labels run from {lowest} to {highest}, "
+                    f"expected 0 to {self.classes - 1} for {self.classes} classes."
+                )
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.class_names)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one network input: (C, H, W) or (D,)."""
+        return self.train.input_shape
+
+    @property
+    def spec(self) -> DataSpec:
+        """What an architecture needs to know to be built for this data."""
+        return DataSpec(self.input_shape, self.classes)
+
+    @property
+    def preparation(self) -> Preparation:
+        """Normalisation and augmentation, which both splits share."""
+        return self.train.preparation
+
+
+def dataset_of(name: str, pair: RawPair, preparation: Preparation, class_names: tuple[str, ...]) -> Dataset:
+    """A data set from arrays; torch and NumPy share the memory."""
+    train, test = (Split(torch.from_numpy(raw.images), torch.from_numpy(raw.labels), preparation) for raw in pair)
+    return Dataset(name, train, test, class_names)
+
+
+def _check_stored(inputs: Tensor, labels: Tensor) -> None:
+    """Refuse anything but uint8 (N, H, W, C) or float32 (N, D) with N ≥ 1 int64 labels."""
+    stored = (inputs.ndim, inputs.dtype)
+    if stored not in ((4, torch.uint8), (2, torch.float32)):
+        raise DataError(
+            f"inputs are {inputs.dtype} of shape {tuple(inputs.shape)}; "
+            "expected uint8 images (N, H, W, C) or float32 vectors (N, D)."
+        )
+    if labels.dtype != torch.int64 or labels.shape != inputs.shape[:1]:
+        raise DataError(
+            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; expected {inputs.shape[0]} int64 labels."
+        )
+    if len(labels) == 0:
+        raise DataError("a split without samples; expected at least one.")

@@ -1,0 +1,51 @@
+"""What is generated from `results/` is what stands in `results/` and `docs/`: a stale page fails here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from walkback.lab.evidence.results import Results
+from walkback.lab.evidence.table import decide, markdown
+from walkback.lab.studies import STUDIES
+from walkback.lab.studies.audited import load_audit
+
+ROOT = Path(__file__).parents[3]
+RESULTS, DOCS = ROOT / "results", ROOT / "docs"
+STAMPED = {"date", "commit", "versions"}
+ANSWERS = [(name, path) for name in STUDIES for path in STUDIES.load(name).files(RESULTS)]
+
+
+def test_the_page_of_evidence_is_up_to_date():
+    expected = markdown(decide(Results(RESULTS)), DOCS / "evidence_notes", "../results")
+    assert (DOCS / "EVIDENCE.md").read_text() == expected, "run: walkback lab evidence --write docs/EVIDENCE.md"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_page_of_a_study_is_up_to_date(name):
+    study = STUDIES.load(name)
+    page = DOCS / "studies" / f"{study.stem}.md"
+    if study.files(RESULTS):
+        assert page.read_text() == study.page(RESULTS).markdown(), f"run: walkback lab study {name}"
+    else:
+        assert not page.exists(), f"{page} has nothing behind it"
+
+
+@pytest.mark.parametrize(("name", "path"), ANSWERS, ids=[path.name for _, path in ANSWERS])
+def test_an_answer_follows_from_its_audit(name, path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    stored = json.loads(path.read_text())
+    made = STUDIES.load(name).run(load_audit(Path(stored["source"])))
+    assert {k: v for k, v in made.items() if k not in STAMPED} == {
+        k: v for k, v in stored.items() if k not in STAMPED
+    }, f"run: {stored['command']}"
+
+
+def test_results_stay_small():
+    """So that a clone stays quick, however many runs there are: no weights, no figures, no digit too many."""
+    sizes = [path.stat().st_size for path in (RESULTS / "runs").iterdir()]
+    assert max(sizes) < 150_000
+    assert sum(sizes) / len(sizes) < 30_000
+    assert sum(path.stat().st_size for path in RESULTS.glob("*.json")) < 5_000_000
