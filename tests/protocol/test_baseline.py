@@ -1,3 +1,4 @@
+import copy
 from itertools import pairwise
 
 import pytest
@@ -52,6 +53,17 @@ def trainer(data, seen=None):
     return train
 
 
+def learnt(returned=None):
+    """A training function that moves something which may move, and returns something."""
+
+    def train(model):
+        with torch.no_grad():
+            next(p for p in model.parameters() if p.requires_grad).add_(0.01)
+        return returned(model) if callable(returned) else returned
+
+    return train
+
+
 def test_blocks_stay_at_their_random_init_while_stem_and_head_learn(data):
     models = []
     record = walkback.frozen_baseline(trainer(data, models), Net, data, seed=3, config={"steps": 30})
@@ -70,7 +82,7 @@ def test_blocks_stay_at_their_random_init_while_stem_and_head_learn(data):
 
 
 def test_the_config_reaches_the_training_function(data):
-    few = walkback.frozen_baseline(trainer(data), Net, data, seed=3, config={"steps": 0})
+    few = walkback.frozen_baseline(trainer(data), Net, data, seed=3, config={"steps": 1})
     many = walkback.frozen_baseline(trainer(data), Net, data, seed=3, config={"steps": 60, "lr": 0.05})
     assert many.accuracy > few.accuracy
 
@@ -105,9 +117,9 @@ def last_loss(data):
 
 @pytest.mark.parametrize("returned", [0.31, True, 0, "good", {"accuracy": 0.9}, [0.1, 0.2], torch.tensor(0.5)])
 def test_anything_else_that_it_returns_is_said_to_be_passed_over_once(data, returned):
-    measured = walkback.frozen_baseline(lambda model: None, Net, data, seed=1)
+    measured = walkback.frozen_baseline(learnt(), Net, data, seed=1)
     with pytest.warns(WalkbackWarning, match="it was not taken for an accuracy: return walkback.Score") as told:
-        record = walkback.frozen_baseline(lambda model: returned, Net, data, seed=1)
+        record = walkback.frozen_baseline(learnt(returned), Net, data, seed=1)
     assert len(told) == 1
     assert str(told[0].message).startswith(f"the training function returned {returned!r}")
     assert record == measured
@@ -140,8 +152,8 @@ def frozen_twin_accuracy(data):
 
 @pytest.mark.parametrize("wrap", [lambda model: model, torch.nn.DataParallel, lambda model: nn.Sequential(model)])
 def test_the_model_itself_may_be_returned(data, wrap):
-    record = walkback.frozen_baseline(wrap, Net, data, seed=1)
-    assert record == walkback.frozen_baseline(lambda model: None, Net, data, seed=1)
+    record = walkback.frozen_baseline(learnt(wrap), Net, data, seed=1)
+    assert record == walkback.frozen_baseline(learnt(), Net, data, seed=1)
 
 
 def test_another_model_than_was_given_is_refused(data):
@@ -165,7 +177,8 @@ def test_nothing_left_to_train_is_refused(data):
 def test_the_record_survives_json(tmp_path, data):
     score = walkback.Score(value=24.1, unit="perplexity", higher_is_better=False, samples=12, answers=96)
     for returned in (None, score):
-        record = walkback.frozen_baseline(lambda model, lr, r=returned: r, Net, data, seed=1, config={"lr": 0.1})
+        train = lambda model, lr, r=returned: learnt(r)(model)  # noqa: E731
+        record = walkback.frozen_baseline(train, Net, data, seed=1, config={"lr": 0.1})
         assert walkback.FrozenBaseline.load(record.save(tmp_path / "b.json")) == record
     assert record.measured == score
     assert record.accuracy is None
@@ -301,7 +314,7 @@ class Goodness(nn.Module):
 
 
 def test_modules_that_are_called_several_times_need_their_names_alone(data):
-    record = walkback.frozen_baseline(lambda model: None, Goodness, data, seed=0)
+    record = walkback.frozen_baseline(learnt(), Goodness, data, seed=0)
     assert record.frozen_blocks == ("layers.0", "layers.1")
 
 
@@ -328,7 +341,76 @@ def test_the_ends_and_the_way_of_calling_are_those_of_diagnose(data):
 
     arguments = {"stem": "0", "head": "4", "logits": 1, "forward_kwargs": {"scale": 2.0}}
     build = lambda: Ends(nn.Linear(8, 9), nn.ReLU(), nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 5))  # noqa: E731
-    record = walkback.frozen_baseline(lambda model: None, build, data, **arguments)
+    record = walkback.frozen_baseline(learnt(), build, data, **arguments)
     assert record.frozen_blocks == ("2",)
     report = walkback.diagnose(build(), data, frozen_baseline_acc=record, **arguments)
     assert report.provenance["blocks"] == "2 (found by structure)"
+
+
+def elsewhere(data):
+    """Training of another network than was given: of a copy, or of one that it builds itself."""
+
+    def copied(model):
+        trainer(data)(copy.deepcopy(model))
+
+    def another(model):
+        other = Net()
+        trainer(data)(other)
+        return other, 0.9
+
+    return copied, another
+
+
+@pytest.mark.filterwarnings("ignore:the training function returned")
+@pytest.mark.parametrize("which", ["nothing", "no step", "no rate", "a copy", "another"])
+def test_a_network_that_was_not_trained_is_no_baseline(data, which):
+    copied, another = elsewhere(data)
+    train = {
+        "nothing": lambda model: None,
+        "no step": lambda model: trainer(data)(model, steps=0),
+        "no rate": lambda model: trainer(data)(model, lr=0.0),
+        "a copy": copied,
+        "another": another,
+    }[which]
+    with pytest.raises(BaselineError, match=r"left everything in the model as it was.*untrained.*in place"):
+        walkback.frozen_baseline(train, Net, data, seed=1)
+
+
+def test_what_learns_in_buffers_is_trained(data):
+    class Hebbian(Net):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("readout", torch.zeros(3))
+
+        def forward(self, x):
+            return super().forward(x) + self.readout
+
+    def train(model):
+        model.readout += 1
+
+    assert walkback.frozen_baseline(train, Hebbian, data, seed=1).accuracy is not None
+
+
+def test_a_network_that_was_there_before_is_refused(data):
+    model = Net()
+    trainer(data)(model)
+    with pytest.raises(BaselineError, match=r"one and the same Net twice.*trained already.*build a new network"):
+        walkback.frozen_baseline(trainer(data), lambda: model, data, seed=1)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"train_fn": None}, "train_fn is None; expected a function that trains"),
+        ({"make_model": Net()}, r"make_model is a Net, not a function.*make_model=lambda: Net\(…\)"),
+        ({"make_model": 3}, "make_model is a int, not a function; expected one that builds"),
+        ({"config": [1]}, r"config is \[1\]; expected a mapping"),
+        ({"train_fn": lambda: None}, r"train_fn\(\) cannot be called as train_fn\(model\): too many positional"),
+        ({"config": {"rate": 1}}, r"train_fn\(model, rate=…\): got an unexpected keyword argument 'rate'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_in_words(data, arguments, sentence):
+    given = {"train_fn": trainer(data), "make_model": Net, "eval_batches": data} | arguments
+    with pytest.raises(InputError, match=sentence):
+        walkback.frozen_baseline(**given)

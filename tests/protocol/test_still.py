@@ -55,6 +55,11 @@ def decays(model, optimizer):
     optimizer.step()
 
 
+def learns(model):
+    with torch.no_grad():
+        model.head.weight.sub_(1e-3)
+
+
 def in_place(model, optimizer):
     with torch.no_grad():
         model.blocks[1].up.weight.sub_(1e-3)
@@ -189,6 +194,29 @@ def test_values_that_are_written_as_they_were_have_not_moved():
         model.load_state_dict(model.state_dict())
         model.double().float()
         model(DATA[0][0])
+        learns(model)
+
+    walkback.frozen_baseline(train, ResMLP, DATA)
+
+
+@pytest.mark.parametrize("name", ["blocks", "blocks.1", "blocks.1.up"])
+def test_a_module_that_is_replaced_is_noticed(name):
+    reached = []
+
+    def train(model):
+        parent, _, own = name.rpartition(".")
+        setattr(model.get_submodule(parent), own, ResMLP().get_submodule(name))
+        steps_of(plain, reached)(model)
+
+    with pytest.raises(BaselineError, match=r"changed \d+ of 18 frozen parameters .* before forward pass 1"):
+        walkback.frozen_baseline(train, ResMLP, DATA)
+    assert reached == [1]
+
+
+def test_a_module_that_is_wrapped_is_still_there():
+    def train(model):
+        model.blocks[0] = torch.nn.Sequential(model.blocks[0])
+        learns(model)
 
     walkback.frozen_baseline(train, ResMLP, DATA)
 
@@ -214,6 +242,7 @@ def test_copies_and_saved_models_take_no_hook_along():
         in_place(kept["loaded"], None)
         kept["loaded"](DATA[0][0])
         kept["model"] = model
+        learns(model)
 
     walkback.frozen_baseline(train, ResMLP, DATA)
     assert not any(m._forward_pre_hooks for m in kept["model"].modules())

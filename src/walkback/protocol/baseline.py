@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from walkback.errors import BaselineError, BatchError, WalkbackWarning
+from walkback.errors import BaselineError, BatchError, InputError, WalkbackWarning
 from walkback.protocol.batches import Calling, read_batches
 from walkback.protocol.losses import Answers, Loss, count_correct
 from walkback.protocol.outputs import Logits
@@ -62,11 +63,12 @@ def frozen_baseline(
         forward_kwargs: further arguments for every call of the model.
         loss: as for `diagnose`; the accuracy then takes the targets as they are, else as the model's own loss does.
     """
+    _check_arguments(train_fn, make_model, config)
     batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})
     if seed is not None:
         torch.manual_seed(seed)
-    model = make_model()
+    model = _built(make_model)
     calling = Calling(forward_kwargs or {}, logits)
     names, frozen = freeze_blocks(model, batches, Parts(blocks, stem, head), calling)
     plain = underneath(model)
@@ -77,11 +79,73 @@ def frozen_baseline(
         "all_values": sum(parameter.numel() for parameter in parameters_of(plain).values()),
         "network": shapes_of(plain),
     }
+    _check_call(train_fn, model, settings)
+    before = _learning(plain, frozen)
     with kept_still(plain, frozen):
         result = train_fn(model, **settings)
     score = _score(result, model, batches, calling, loss)
+    if score is not result:
+        _check_trained(before, _learning(plain, frozen))
     scored: dict[str, Any] = {"accuracy": score.value, "samples": score.samples, "answers": score.answers}
     return FrozenBaseline(seed=seed, config=settings, **record, **(scored if score.is_accuracy else {"score": score}))
+
+
+def _check_arguments(train_fn: Any, make_model: Any, config: Any) -> None:
+    """Refuse what is no function, or no config, in words."""
+    if not callable(train_fn):
+        raise InputError(f"train_fn is {shortened(train_fn)}; expected a function that trains the model it is given.")
+    if isinstance(make_model, nn.Module) or not callable(make_model):
+        kind = type(make_model).__name__
+        raise InputError(
+            f"make_model is a {kind}, not a function; expected one that builds a new network with random weights, such "
+            f"as make_model=lambda: {kind if isinstance(make_model, nn.Module) else 'Net'}(…)."
+        )
+    if config is not None and not isinstance(config, Mapping):
+        raise InputError(f"config is {shortened(config)}; expected a mapping of train_fn's arguments to values.")
+
+
+def _built(make_model: Callable[[], nn.Module]) -> nn.Module:
+    """A new network; one that was there before is refused, for its blocks may have been trained."""
+    before = torch.get_rng_state()
+    model = make_model()
+    # Asked twice only where no weights were drawn: to build a network twice may take long.
+    if isinstance(model, nn.Module) and torch.equal(before, torch.get_rng_state()) and make_model() is model:
+        raise BaselineError(
+            f"make_model returned one and the same {type(model).__name__} twice, and drew no random weights for it: "
+            "its blocks may be trained already. Let it build a new network on each call."
+        )
+    return model
+
+
+def _check_call(train_fn: TrainFunction, model: nn.Module, settings: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(train_fn)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(model, **settings)
+    except TypeError as error:
+        given = ", ".join(["model", *(f"{name}=…" for name in settings)])
+        raise InputError(
+            f"train_fn{signature} cannot be called as train_fn({given}): {error}. It is given the model first, and "
+            "config= by name."
+        ) from None
+
+
+def _learning(plain: nn.Module, frozen: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    """What training may change, as it is now: parameters that are not frozen, and buffers."""
+    named = {name: value for name, value in parameters_of(plain).items() if name not in frozen}
+    return {name: value.detach().clone() for name, value in {**named, **dict(plain.named_buffers())}.items()}
+
+
+def _check_trained(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
+    """Refuse a network that is as it was before its training."""
+    same = (n in after and v.shape == after[n].shape and bool((v == after[n].to(v)).all()) for n, v in before.items())
+    if len(before) == len(after) and all(same):
+        raise BaselineError(
+            "train_fn left everything in the model as it was, so this would be the score of an untrained network. Let "
+            "it train the model that it is given, in place, and not a copy or another one, as long as the real run."
+        )
 
 
 def freeze_blocks(

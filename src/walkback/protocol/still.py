@@ -7,8 +7,8 @@ one module before every forward pass of that module, for code that never calls t
 through the tensor itself, so optimizers, `p.add_(…)` and `p.copy_(…)` are seen at once; so are `p.data = …`, which puts
 the values elsewhere, and a parameter that is replaced. *Values* are compared where those say that something was
 written, and besides at the first eight looks and at each whose number is a power of two: `p.data -= …` leaves no other
-trace. Done from the first step on it is noticed by the second; begun at look n, by look 2n. At the end all values are
-compared.
+trace, and nor does a module that is replaced. Done from the first step on it is noticed by the second; begun at look n,
+by look 2n. At the end all values are compared.
 """
 
 from __future__ import annotations
@@ -111,14 +111,15 @@ class Watch:
         self.compare([one for one in part if closely or one.looks_written_to()], when)
 
     def compare(self, suspects: Sequence[Held], when: str) -> None:
-        """Raise where values are other than they were."""
-        moved = list(dict.fromkeys(one.name for one in suspects if one.moved()))
+        """Raise where values are other than they were, or where the module that holds them is no longer there."""
+        there = set(self.model.modules()) if suspects else set()
+        moved = list(dict.fromkeys(one.name for one in suspects if one.owner not in there or one.moved()))
         if moved:
             frozen = len({one.name for one in self.held})
             raise BaselineError(
                 f"train_fn changed {len(moved)} of {frozen} frozen parameters ({moved[0]} first), noticed {when}, so "
-                "this is no frozen baseline. Let it leave requires_grad as it is, and skip parameters whose "
-                "requires_grad is False."
+                "this is no frozen baseline. Let it leave requires_grad and the modules of the blocks as they are, and "
+                "skip parameters whose requires_grad is False."
             )
 
     def __deepcopy__(self, _: Any) -> Watch:
