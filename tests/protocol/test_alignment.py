@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import walkback
-from walkback.errors import MissingFeedback
+from walkback.errors import CreditError, MissingFeedback
 
 WIDTH, CLASSES, SITES = 32, 10, 4
 
@@ -242,3 +242,42 @@ def test_independent_feedback_does_not_leak_and_unpromised_independence_is_not_j
     assert "leaks" not in warnings_for(net, batches, Feedback(torch.Generator().manual_seed(5)))
     leaking = Leaking(torch.Generator().manual_seed(5))
     assert "leaks" not in warnings_for(net, batches, lambda *args: leaking(*args))
+
+
+def test_the_sign_of_an_update_is_remarked_on(net, batches):
+    def update(hiddens, logits, targets):
+        return [-grad for grad in net.true_gradients(hiddens, logits, targets)]
+
+    found = warnings_for(net, batches, update)
+    assert "points against backpropagation" in found
+    assert "A credit has the sign of a gradient" in found
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_rule_that_writes_to_what_it_is_given_is_refused_and_the_data_stays(which):
+    # Of a plain MLP h_0 is the input.
+    net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 9), nn.Tanh(), nn.Linear(9, 3))
+    batches = [(torch.randn(20, 6), torch.randint(1, 3, (20,)))]
+    before = [(x.clone(), y.clone()) for x, y in batches]
+
+    def writes(hiddens, logits, targets):
+        credits = [torch.ones_like(h) for h in hiddens]
+        (hiddens[0], logits, targets)[which].zero_()
+        return credits
+
+    with pytest.raises(CreditError, match=r"wrote to the hiddens, logits or targets.*out of place"):
+        walkback.diagnose(net, batches, credit=writes)
+    for (x, y), (x_before, y_before) in zip(batches, before, strict=True):
+        assert torch.equal(x, x_before)
+        assert torch.equal(y, y_before)
+
+
+def test_a_function_of_other_arguments_is_refused_in_words(net, batches):
+    with pytest.raises(CreditError, match=r"credit= cannot be called with \(hiddens, logits, targets\): too many"):
+        walkback.diagnose(net, batches, credit=lambda hiddens, logits: hiddens)
+
+
+@pytest.mark.parametrize("change", [lambda h: h.numpy(), lambda h: h.to(torch.complex64), lambda h: h.mean(0)])
+def test_what_is_no_real_tensor_of_the_site_is_refused(net, batches, change):
+    with pytest.raises(CreditError, match=r"the credit for site 0 is .*; expected a real tensor of the shape of the"):
+        walkback.diagnose(net, batches, credit=lambda hiddens, logits, targets: [change(h) for h in hiddens])

@@ -253,8 +253,11 @@ def test_sharded_blocks():
         (lambda h, logits, y: list(h)[1:], r"the credit rule gave 3 for 4 sites; expected a list with one tensor"),
         (lambda h, logits, y: None, r"the credit rule gave NoneType for 4 sites"),
         (lambda h, logits, y: torch.stack(list(h)), r"the credit rule gave Tensor for 4 sites"),
-        (lambda h, logits, y: [*h[:3], h[3][:, :5]], r"the credit for site 3 has shape \(20, 5\); expected.*\(20, 8\)"),
-        (lambda h, logits, y: [*h[:2], None, h[3]], r"the credit for site 2 has NoneType"),
+        (
+            lambda h, logits, y: [*h[:3], h[3][:, :5]],
+            r"for site 3 is torch.float32 of shape \(20, 5\); expected.*\(20, 8\)",
+        ),
+        (lambda h, logits, y: [*h[:2], None, h[3]], r"the credit for site 2 is NoneType"),
         ("dfa", r"credit is str; expected a method with credits\(trace\), or a function"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -53,6 +53,10 @@ class AlignmentMeter:
         """Measure one batch. Feedback that is not there makes Γ unavailable, never 1.0."""
         if self.unavailable:
             return
+        # Copies: a site may lie in the caller's own batch, and a rule may write to what it is given.
+        trace = capture.trace
+        hiddens, targets = [h.clone() for h in trace.hiddens], trace.targets.clone()
+        capture = replace(capture, trace=replace(trace, hiddens=hiddens, targets=targets))
         try:
             credits = credits_of(self.rule, capture)
         except MissingFeedback as missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -55,12 +56,29 @@ class FunctionRule:
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
         """Ask the function."""
-        return self.function(trace.hiddens, trace.logits, trace.targets)
+        given = (trace.hiddens, trace.logits, trace.targets)
+        try:
+            inspect.signature(self.function).bind(*given)
+        except TypeError as misfit:
+            raise CreditError(
+                f"credit= cannot be called with (hiddens, logits, targets): {misfit}. Expected a function of these "
+                "three that returns one tensor per site."
+            ) from None
+        except ValueError:  # it has no signature to look at
+            pass
+        return self.function(*given)
 
 
 def credits_for(rule: CreditRule, trace: Trace) -> list[Tensor]:
     """The rule's credits without gradient, one for each site and shaped like it; anything else is refused."""
-    credits, hiddens = rule.credits(trace), trace.hiddens
+    hiddens, given = trace.hiddens, [*trace.hiddens, trace.logits, trace.targets]
+    versions = [tensor._version for tensor in given]
+    credits = rule.credits(trace)
+    if [tensor._version for tensor in given] != versions:
+        raise CreditError(
+            "the credit rule wrote to the hiddens, logits or targets that it was given, and other figures rest on "
+            "them. Let it compute out of place: h = h * 2 for h *= 2."
+        )
     if not isinstance(credits, Sequence) or len(credits) != len(hiddens):
         got = f"{len(credits)}" if isinstance(credits, Sequence) else type(credits).__name__
         raise CreditError(
@@ -68,10 +86,15 @@ def credits_for(rule: CreditRule, trace: Trace) -> list[Tensor]:
             f"h_0 … h_{len(hiddens) - 1}."
         )
     for site, (credit, hidden) in enumerate(zip(credits, hiddens, strict=True)):
-        if not isinstance(credit, Tensor) or credit.shape != hidden.shape:
-            got = f"shape {tuple(credit.shape)}" if isinstance(credit, Tensor) else type(credit).__name__
+        if not isinstance(credit, Tensor) or credit.shape != hidden.shape or credit.is_complex():
+            got = (
+                f"{credit.dtype} of shape {tuple(credit.shape)}"
+                if isinstance(credit, Tensor)
+                else type(credit).__name__
+            )
             raise CreditError(
-                f"the credit for site {site} has {got}; expected the shape of the site, {tuple(hidden.shape)}."
+                f"the credit for site {site} is {got}; expected a real tensor of the shape of the site, "
+                f"{tuple(hidden.shape)}: one row per sample."
             )
     return [credit.detach() for credit in credits]
 

@@ -95,6 +95,12 @@ class CreditFacts:
     def _parallel(self) -> list[str]:
         """Whether the method is backpropagation in disguise, or nearly so."""
         cosines = 1 - torch.cat(self.gaps, dim=1).nanmean(dim=1)
+        if bool((cosines <= -PARALLEL).all()):
+            return [
+                "the credit points against backpropagation: its mean cosine with the BP gradient is at most "
+                f"{float(cosines.max()):.5f} at every site. A credit has the sign of a gradient, so that h should move "
+                "along −a; is this one the update?"
+            ]
         if not bool((cosines >= PARALLEL).all()):
             return []
         return [
