@@ -354,3 +354,91 @@ def test_on_the_command_line(tmp_path):
     words = " ".join(result.output.split())
     assert "labels shifted by the model" in words
     assert "of 36 tokens in 6 sequences" in words
+
+
+class Chances(ResMLP):
+    """Probabilities, as with NLLLoss of their logarithms."""
+
+    def forward(self, x):
+        return torch.softmax(super().forward(x), dim=1)
+
+
+def test_probabilities_are_not_taken_for_logits():
+    data = labelled(40, 40)
+    model, plain = Chances(), ResMLP()
+    plain.load_state_dict(model.state_dict())
+    with pytest.raises(InputError, match=r"the model returns probabilities.*second softmax.*nll_loss\(p\.log\(\), y"):
+        walkback.diagnose(model, data)
+    report = walkback.diagnose(model, data, loss=lambda p, y: F.nll_loss(p.log(), y, reduction="none"))
+    truth = walkback.diagnose(plain, data)
+    assert report.bp_grad_norms == pytest.approx(truth.bp_grad_norms, rel=1e-4)
+    assert report.headline_acc == truth.headline_acc
+    assert walkback.diagnose(model, data, gradients=False).headline_acc == truth.headline_acc
+
+
+class TokenChances(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return torch.softmax(self.inner(x).logits, dim=-1)
+
+
+def test_the_perplexity_of_probabilities_is_theirs():
+    inner = gpt2()
+    model = TokenChances(inner).eval()
+    with pytest.raises(InputError, match=r"nll_loss\(p\.log\(\)\.transpose\(1, 2\), y, reduction='none'\)\.mean\(1\)"):
+        walkback.diagnose(model, moved)
+    given = lambda p, y: F.nll_loss(p.log().transpose(1, 2), y, reduction="none").mean(1)  # noqa: E731
+    report = walkback.diagnose(model, moved, loss=given)
+    y, logs = moved[0][1], model(moved[0][0]).detach().double().log()
+    surprise = -logs.gather(2, y[..., None])[..., 0]
+    assert report.perplexity == pytest.approx(math.exp(float(surprise.mean())), rel=1e-5)
+
+
+class Plain(torch.nn.Module):
+    """Takes no labels."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = gpt2()
+
+    def forward(self, x):
+        return self.inner(x).logits
+
+
+def test_copies_are_remarked_on_where_prompts_are_left_out():
+    report = walkback.diagnose(Plain(), [(ids, some_ignored(ids))])
+    assert "this is the loss of copying" in report.warnings[0]
+
+
+def without(ignored):
+    """The mean over all tokens but those with one target."""
+
+    def loss(logits, targets):
+        each = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=ignored, reduction="none")
+        return each.sum(1) / (targets != ignored).sum(1)
+
+    return loss
+
+
+def padded_tokens():
+    x = tokens(10, LENGTH + 1).clamp(min=1)
+    x[4:, 6:] = 0
+    x[9, 3:] = 0
+    return x[:, :-1], x[:, 1:]
+
+
+def test_answers_are_not_counted_where_a_loss_leaves_some_out():
+    model, (x, y) = Plain().eval(), padded_tokens()
+    x, y = x.flip(0), y.flip(0)
+    padded = walkback.diagnose(model, [(x, y)], loss=without(0))
+    assert (padded.headline_acc, padded.perplexity) == (None, None)
+    assert "leaves out 11 of 28 targets" in padded.warnings[0]
+    assert "Mark what is not to be scored with −100" in padded.warnings[0]
+    marked = y.masked_fill(y == 0, -100)
+    report = walkback.diagnose(model, [(x, marked)], loss=without(-100))
+    right = (model(x).argmax(-1) == marked)[marked >= 0]
+    assert report.headline_acc == pytest.approx(float(right.float().mean()))
+    assert report.bp_grad_norms == pytest.approx(padded.bp_grad_norms, rel=1e-6)

@@ -705,3 +705,133 @@ class Failing(Function):
     @staticmethod
     def backward(ctx, grad):
         return grad
+
+
+class Pair(ResMLP):
+    """(features, logits), scaled by an argument."""
+
+    def forward(self, x, scale=1.0):
+        logits = super().forward(x) * scale
+        return x[:, :CLASSES], logits
+
+
+@pytest.mark.parametrize("arguments", [{"logits": 1}, {"logits": -1, "forward_kwargs": {"scale": 2.0}}])
+def test_the_check_calls_the_network_as_it_is_measured(arguments):
+    report = walkback.diagnose(Pair(), DATA, **arguments)
+    assert report.reference_check.passed is True
+    assert report.reference_check.error < 1e-6
+    cut = Pair()
+    cut.blocks[1] = DetachedSkip()
+    assert "block 2 (blocks.1) cuts or replaces it" in refused(walkback.diagnose(cut, DATA, **arguments))
+    twin = Pair()
+    twin.load_state_dict(cut.state_dict())
+    report = walkback.diagnose(cut, DATA, reference=twin, **arguments)
+    plain = walkback.diagnose(twin, DATA, **arguments)
+    assert report.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-6)
+
+
+def test_a_twin_that_returns_bare_logits():
+    cut = Pair()
+    cut.blocks[1] = DetachedSkip()
+    twin = ResMLP()
+    twin.load_state_dict(cut.state_dict())
+    report = walkback.diagnose(cut, DATA, logits=1, reference=twin)
+    assert report.bp_grad_norms == pytest.approx(walkback.diagnose(twin, DATA).bp_grad_norms, rel=1e-6)
+
+
+class Labelled(ResMLP):
+    """(logits, loss) with targets; without them other logits."""
+
+    def forward(self, x, targets=None):
+        logits = super().forward(x)
+        return (logits[:, :2], None) if targets is None else (logits, F.cross_entropy(logits, targets))
+
+
+@pytest.mark.parametrize("kind", [Labelled, ResMLP])
+def test_a_twin_of_a_network_that_needs_its_labels(kind):
+    cut, twin, plain = Labelled(), kind(), ResMLP()
+    cut.blocks[1] = DetachedSkip()
+    for other in (twin, plain):
+        other.load_state_dict(cut.state_dict())
+    report = walkback.diagnose(cut, DATA, reference=twin)
+    assert report.bp_grad_norms == pytest.approx(walkback.diagnose(plain, DATA).bp_grad_norms, rel=1e-6)
+
+
+class Siamese(nn.Module):
+    def __init__(self, detached=False):
+        super().__init__()
+        self.encoder = nn.ModuleList(nn.Linear(INPUT, INPUT) for _ in range(3))
+        self.head, self.detached = nn.Linear(2 * INPUT, CLASSES), detached
+
+    def encoded(self, x):
+        for number, layer in enumerate(self.encoder):
+            x = torch.tanh(layer(x))
+            x = x.detach() + 0 * x if self.detached and number == 1 else x
+        return x
+
+    def forward(self, one, other):
+        return self.head(torch.cat([self.encoded(one), self.encoded(other)], dim=1))
+
+
+def test_a_twin_whose_second_call_is_meant():
+    data = [((x, x.flip(1)), y) for x, y in DATA]
+    cut, twin = Siamese(detached=True), Siamese()
+    twin.load_state_dict(cut.state_dict())
+    calls = {"blocks": "encoder.0#2,encoder.1#2,encoder.2#2"}
+    report = walkback.diagnose(cut, data, reference=twin, **calls)
+    assert report.bp_grad_norms == pytest.approx(walkback.diagnose(twin, data, **calls).bp_grad_norms, rel=1e-6)
+
+
+class Counting:
+    """A loss that grows with each call."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, logits, targets):
+        self.calls += 1
+        return F.cross_entropy(logits, targets, reduction="none") * self.calls
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda logits, targets: F.cross_entropy(logits, targets, reduction="none") / len(targets),
+        lambda logits, targets: F.cross_entropy(logits, targets, reduction="none") / (targets + 1).sum(),
+        Counting(),
+    ],
+    ids=["mean", "weighted mean", "state"],
+)
+@pytest.mark.parametrize("size", [2, 128])
+def test_a_loss_that_looks_beyond_its_sample_is_named(loss, size):
+    report = walkback.diagnose(ResMLP(), [(x[:size], y[:size]) for x, y in DATA], loss=loss)
+    sentence = refused(report)
+    assert sentence.startswith("loss= gives one sample ")
+    assert "depends on that sample alone" in sentence
+    assert "divide by the size of the batch" in sentence
+
+
+def test_targets_that_are_numbers_come_in_the_precision_of_the_logits():
+    class Chances(ResMLP):
+        def forward(self, x):
+            return torch.sigmoid(super().forward(x))
+
+    def loss(chances, targets):  # torch wants both in one precision
+        return F.binary_cross_entropy(chances, targets, reduction="none").mean(dim=1)
+
+    data = [(x, F.one_hot(y, CLASSES).float()) for x, y in DATA]
+    report = walkback.diagnose(Chances(), data, loss=loss)
+    assert report.reference_check.passed is True
+    assert report.reference_fidelity == pytest.approx((1,) * 4, abs=1e-6)
+
+
+def test_a_loss_that_fails_is_told_what_it_was_given():
+    data = [(x, F.one_hot(y, CLASSES)) for x, y in DATA]
+
+    def loss(logits, targets):
+        return F.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(dim=1)
+
+    with pytest.raises(InputError, match=r"loss= failed on logits of shape .* targets of shape .*int64.*convert them"):
+        walkback.diagnose(ResMLP(), data, loss=loss)
+    ready = lambda logits, targets: loss(logits, targets.to(logits))  # noqa: E731
+    assert walkback.diagnose(ResMLP(), data, loss=ready).reference_check.passed is True

@@ -184,6 +184,7 @@ class Session:
                 folding = Folding(chain, gradients=reference.judged)
             seen = reference.capture(self.model, chain, batch, self.taken.loss, reduction, folding.samples)
             if fidelity is None:
+                self.taken.check_outputs(seen.trace.logits, reference.measured)
                 reduction = self.reduction or reference.reduction(self.model, chain, batch, seen)
                 seen = replace(seen, reduction=reduction)
                 fidelity = fidelity_of(seen, reference.exact) if reference.judged else Fidelity(None)

@@ -63,9 +63,10 @@ class Doubled:
         where no more of them pass at once than have passed before."""
         rows, many = self.batch.inputs, len(values)
         plain = isinstance(rows, Tensor) and len(rows) == self.batch.size and many * self.batch.size <= self.at_once
-        if not together or not plain or many == 1:
+        alone = not self.batch.labels and not self.batch.calling.forward_kwargs
+        if not together or not plain or not alone or many == 1:
             return [self.logits(site, value) for value in values]
-        batch = Batch(torch.cat([rows] * many), torch.cat([self.batch.targets] * many))
+        batch = replace(self.batch, inputs=torch.cat([rows] * many), targets=torch.cat([self.batch.targets] * many))
         return list(replace(self, batch=batch).logits(site, torch.cat(values)).chunk(many))
 
     def first(self, count: int) -> Doubled:

@@ -14,7 +14,7 @@ from walkback.protocol.capture import Sites
 from walkback.protocol.double import Doubled, have_drawn, in_short, seed_all
 from walkback.protocol.finite_differences import DIRECTIONS, Agreement, Slope
 from walkback.protocol.gradient_suspects import coarser_inside
-from walkback.protocol.losses import Loss
+from walkback.protocol.losses import Loss, values_of
 from walkback.protocol.seen_through import Sight, steps_in
 from walkback.protocol.site_reader import SiteReader
 from walkback.protocol.sites import samples_first
@@ -113,15 +113,32 @@ def check_loss(doubled: Doubled, seen: Look) -> Agreement | None:
     count = min(DIRECTIONS, doubled.batch.size)
     at, targets = sites.logits[:count].double(), doubled.batch.targets[:count]
 
-    @torch.no_grad()
     def values(several: list[Tensor]) -> list[Tensor]:
-        return [_seeded(loss, logits, targets).double() for logits in several]
+        return [_seeded(loss, logits, targets) for logits in several]
 
     (base,) = values([at])
     slope = Slope(values, at, sites.error[:count].double(), base, base.abs())
     agreement = slope.check()
     # A caller's loss may compute in fp32 whatever it is given.
     return replace(slope, single=True).check() if agreement.agrees is False else agreement
+
+
+def loss_of_one_alone(doubled: Doubled, seen: Look) -> tuple[float, float] | None:
+    """What a loss of the caller's gives one sample, where it is another number in a second call or in less company.
+
+    None where the loss of each sample depends on that sample alone, and where the loss is walkback's.
+    """
+    loss, logits, targets = doubled.loss, seen.sites.logits.double(), doubled.batch.targets
+    if loss is None:
+        return None
+    once = _seeded(loss, logits, targets)
+    few = max(1, len(once) // 2)
+    for other in (_seeded(loss, logits, targets), _seeded(loss, logits[:few], targets[:few])):
+        apart = (other - once[: len(other)]).abs()
+        worst = int(apart.nan_to_num(0.0).argmax())
+        if float(apart[worst]) > 1e-4 * float(torch.maximum(other.abs(), once[: len(other)].abs())[worst]):
+            return float(once[worst]), float(other[worst])
+    return None
 
 
 def last_wrong(doubled: Doubled, candidate: Candidate) -> tuple[int, list[int]]:
@@ -178,9 +195,10 @@ def _noise_like(value: Tensor) -> Tensor:
     return noise * value.abs().mean().clamp(min=1e-30)
 
 
+@torch.no_grad()
 def _seeded(loss: Loss, logits: Tensor, targets: Tensor) -> Tensor:
     seed_all()
-    return loss(logits, targets)
+    return values_of(loss, logits, targets).double()
 
 
 def _rows(norms: Tensor, like: Tensor) -> Tensor:

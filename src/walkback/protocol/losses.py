@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from walkback.errors import BatchError, InputError
+from walkback.errors import BatchError, InputError, WalkbackError
 from walkback.protocol.scores import Score
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -71,12 +72,40 @@ def error_at_logits(loss: Loss | None, logits: Tensor, targets: Tensor) -> Tenso
         )
     at = logits.detach()
     at = (at.float() if at.dtype in (torch.float16, torch.bfloat16) else at.clone()).requires_grad_()
-    values = loss(at, targets)
-    _check_per_sample(values, logits)
+    values = values_of(loss, at, targets)
     (error,) = torch.autograd.grad(values.sum(), at, allow_unused=True) if values.requires_grad else (None,)
     if error is None:
         raise InputError("loss= gave a value that does not depend on the logits; expected a differentiable loss.")
     return error.double()
+
+
+def values_of(loss: Loss, logits: Tensor, targets: Tensor) -> Tensor:
+    """What a loss of the caller's gives, (B,); targets that are numbers come in the precision of the logits at least.
+
+    Not every loss of torch's takes logits in fp64 with targets in fp32.
+    """
+    wide = targets.to(torch.promote_types(targets.dtype, logits.dtype)) if targets.is_floating_point() else targets
+    try:
+        values = loss(logits, wide)
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        if isinstance(error, WalkbackError):
+            raise
+        raise InputError(
+            f"loss= failed on logits of shape {tuple(logits.shape)} ({logits.dtype}) and targets of shape "
+            f"{tuple(wide.shape)} ({wide.dtype}): {type(error).__name__}: {error}. Expected a function of (logits, "
+            "targets) that gives one loss per sample; it gets the targets as they are in the batch, so convert them "
+            "there or in it."
+        ) from error
+    _check_per_sample(values, logits)
+    return values
+
+
+def are_probabilities(logits: Tensor) -> bool:
+    """Whether each row is a distribution over two classes or more: no entry below 0, and a sum of 1 to rounding."""
+    if logits.ndim < 2 or logits.shape[-1] < 2 or not logits.numel() or not bool(logits.min() >= 0):
+        return False
+    off = (logits.double().sum(dim=-1) - 1).abs().max()
+    return bool(off <= 8 * torch.finfo(logits.dtype).eps * logits.shape[-1] ** 0.5)
 
 
 def _check_per_sample(values: object, logits: Tensor) -> None:
@@ -136,5 +165,6 @@ def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
 def _surprise(logits: Tensor, targets: Tensor) -> float:
     """Σ −log p of the right token over all scored ones, in fp64; sequence after sequence, to save memory."""
     rows = zip(logits.detach(), targets.long(), strict=True)
-    each = [F.cross_entropy(row.double(), right, ignore_index=IGNORED, reduction="sum") for row, right in rows]
+    logs = Tensor.log if are_probabilities(logits) else partial(F.log_softmax, dim=-1)
+    each = [F.nll_loss(logs(row.double()), right, ignore_index=IGNORED, reduction="sum") for row, right in rows]
     return float(torch.stack(each).sum())

@@ -29,7 +29,7 @@ from walkback.protocol.asking import (
 )
 from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.loss_candidates import CANDIDATES, Candidate, next_tokens, telling_targets
-from walkback.protocol.losses import IGNORED, Loss
+from walkback.protocol.losses import IGNORED, Loss, are_probabilities, error_at_logits
 
 ASK = "Pass loss=, a function of (logits, targets) that gives one loss per sample; it gets the targets as they are."
 
@@ -50,12 +50,25 @@ class LossTaken:
     """What a reader must know about it."""
     counted: bool = True
     """Whether targets are known to stand beside the logits that they score, so that right answers can be counted."""
+    presumed: bool = False
+    """Cross-entropy for want of anything that says which loss it is."""
 
     def ready(self, batch: Batch) -> Batch:
         """A batch as it was read, with its targets beside the logits that they score."""
         labels = {self.keyword: batch.targets} if self.keyword is not None else {}
         targets = next_tokens(batch.targets) if self.shifted else batch.targets
         return replace(batch, targets=targets, labels=labels)
+
+    def check_outputs(self, logits: Tensor, with_error: bool) -> None:
+        """Refuse probabilities where cross-entropy was presumed: it would put a second softmax on them."""
+        if self.presumed and (with_error or logits.ndim == 3) and are_probabilities(logits):
+            log, mean = ("p.log().transpose(1, 2)", ".mean(1)") if logits.ndim == 3 else ("p.log()", "")
+            raise InputError(
+                f"the model returns probabilities (its outputs of shape {tuple(logits.shape)} are at least 0 and sum "
+                "to 1), and cross-entropy, which is taken where no loss= is given, expects logits: it would put a "
+                "second softmax on them. Return the logits, or pass the loss that the network was trained with, such "
+                f"as loss=lambda p, y: torch.nn.functional.nll_loss({log}, y, reduction='none'){mean}."
+            )
 
     def fields(self, measured: dict[str, Any]) -> dict[str, Any]:
         """What was measured, without an accuracy of targets that stand beside the wrong logits."""
@@ -68,6 +81,11 @@ COUNTED = ("headline_acc", "headline_samples", "headline_answers", "perplexity",
 MOVED = (
     "the model moves its labels by one token, and loss= got them as they are: accuracy and perplexity are not counted. "
     "Leave loss= out, or give labels that stand beside the logits which predict them."
+)
+LEFT_OUT = (
+    "loss= leaves out {left_out} of {scored} targets of the first sequences that are not marked with −100 (target "
+    "{target} at place {place}, for instance), as a loss does that ignores padding or moves its targets: accuracy and "
+    "perplexity, which score every target as it stands, are not counted. Mark what is not to be scored with −100."
 )
 COPIED = (
     "the target of every token is that token itself, and the model has no loss of its own that would say otherwise: "
@@ -98,9 +116,10 @@ def loss_taken(model: nn.Module, batch: Batch, loss: Loss | None = None) -> Loss
     """
     given = _without_own(batch, loss)
     keyword = label_keyword(model, batch)
-    if keyword is None:
-        return given
     look = look_at(batch)
+    if keyword is None:
+        tokens = loss is not None and batch.targets.ndim == 2 and not batch.targets.is_floating_point()
+        return _all_scored(given, look, tried(look.call, model)) if tokens else given
     asked = Asked.of(model, look, keyword)
     taken = replace(given, keyword=keyword if asked.needed else None)
     if isinstance(asked.answer, Exception):
@@ -115,13 +134,14 @@ def loss_taken(model: nn.Module, batch: Batch, loss: Loss | None = None) -> Loss
     if loss is not None:
         fits = _Fits.of(model, look, keyword, asked.answer).remaining
         moved = [c.shifted for c in fits] == [True]
-        return replace(taken, remark=MOVED if moved else "", counted=not moved)
+        taken = replace(taken, remark=MOVED if moved else "", counted=not moved)
+        return _all_scored(taken, look, asked.answer.logits)
     return _reproduced(model, look, keyword, asked.answer, taken)
 
 
 def _without_own(batch: Batch, loss: Loss | None) -> LossTaken:
     """The caller's loss, or cross-entropy; with a remark where it looks as if targets had been meant to be moved."""
-    copied = batch.targets.ndim == 2 and any(torch.equal(x, batch.targets) for x in batch.tensors())
+    copied = batch.targets.ndim == 2 and any(_is_copy(batch.targets, x) for x in batch.tensors())
     if loss is not None:
         remark = f"{COPIED}accuracy and perplexity, which take targets as they are, are not counted." if copied else ""
         return LossTaken(loss, "given as loss=", remark=remark, counted=not copied)
@@ -129,7 +149,38 @@ def _without_own(batch: Batch, loss: Loss | None) -> LossTaken:
         f"{COPIED}this is the loss of copying. If the network predicts the next token, give the inputs without their "
         "last token, and the targets without their first."
     )
-    return LossTaken(remark=remark if copied else "")
+    return LossTaken(remark=remark if copied else "", presumed=True)
+
+
+def _is_copy(targets: Tensor, inputs: Tensor) -> bool:
+    """Whether every target that is scored is the input at its own place."""
+    scored = targets != IGNORED
+    return targets.shape == inputs.shape and bool(scored.any()) and bool((targets == inputs)[scored].all())
+
+
+def _all_scored(taken: LossTaken, look: Batch, logits: Tensor | Exception) -> LossTaken:
+    """Count no answers where a loss of the caller's leaves out tokens that are not marked as such."""
+    loss, targets = taken.loss, look.targets
+    if loss is None or not taken.counted or targets.ndim != 2 or targets.is_floating_point():
+        return taken
+    if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or not logits.is_floating_point():
+        return taken
+    try:
+        with torch.enable_grad():
+            error = error_at_logits(loss, logits, targets)
+    except InputError:
+        return taken  # the measuring pass says what is wrong
+    left_out = (error == 0).all(dim=-1) & (targets != IGNORED)
+    if not bool(left_out.any()):
+        return taken
+    sequence, place = left_out.nonzero()[0].tolist()
+    remark = LEFT_OUT.format(
+        left_out=int(left_out.sum()),
+        scored=int((targets != IGNORED).sum()),
+        target=int(targets[sequence, place]),
+        place=place,
+    )
+    return replace(taken, remark=remark, counted=False)
 
 
 @dataclass
@@ -216,7 +267,7 @@ def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, tak
     (candidate,) = fits.remaining
     passed = f"; {keyword}= goes into every call" if taken.keyword is not None else ""
     words = f"the model's own, {candidate.words}, reproduced to {fits.misfits[candidate]:.0e}{passed}"
-    return replace(taken, loss=candidate.loss, shifted=candidate.shifted, words=words, remark="")
+    return replace(taken, loss=candidate.loss, shifted=candidate.shifted, words=words, remark="", presumed=False)
 
 
 def _refusal(model: nn.Module, look: Batch, keyword: str, answer: Answer, fits: _Fits) -> str:

@@ -10,7 +10,15 @@ import torch
 
 from walkback.errors import NoGradient
 from walkback.protocol.double import Doubled
-from walkback.protocol.gradient_check import Candidate, Look, check_loss, depends_on, is_random, last_wrong
+from walkback.protocol.gradient_check import (
+    Candidate,
+    Look,
+    check_loss,
+    depends_on,
+    is_random,
+    last_wrong,
+    loss_of_one_alone,
+)
 from walkback.protocol.gradient_suspects import coarser_inside, suspects_after
 from walkback.protocol.records import ReferenceCheck
 from walkback.protocol.sites import Chain
@@ -71,6 +79,13 @@ def explained(doubled: Doubled, candidates: Sequence[Candidate]) -> tuple[Candid
 def wrong_loss(doubled: Doubled, candidate: Candidate) -> str:
     """Why a gradient that the network passes on rightly is wrong from the start, at the caller's loss; empty if not."""
     assert isinstance(candidate.seen, Look)
+    different = loss_of_one_alone(doubled, candidate.seen)
+    if different is not None:
+        return (
+            f"loss= gives one sample {figure(different[0])} and then, with fewer samples beside it or in a second "
+            f"call, {figure(different[1])}; expected a loss of each sample that depends on that sample alone. Do not "
+            "divide by the size of the batch or by a sum over it, and keep no state that changes the loss."
+        )
     agreement = check_loss(doubled, candidate.seen)
     if agreement is None or agreement.agrees is not False:
         return ""

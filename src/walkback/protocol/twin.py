@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from walkback.errors import InputError
+from walkback.protocol.asking import label_keyword
 from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.capture import Capture, capture_stream
 from walkback.protocol.capture import Sites as ExactSites
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
+from walkback.protocol.outputs import Logits, logits_of
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import FEW_SAMPLES, Reference, find_reference
 from walkback.protocol.seen_through import Sight
@@ -54,9 +57,18 @@ class TwinReference(Reference):
         return super().exact_on(self.twin, self.chain, placed(batch, self.twin), loss)
 
 
-def placed(batch: Batch, model: nn.Module) -> Batch:
-    """A batch on the device and in the precision of another model."""
-    return next(read_batches([(batch.inputs, batch.targets)], model))
+def placed(batch: Batch, twin: nn.Module) -> Batch:
+    """A batch on the device and in the precision of a twin, called as the network is; bare logits need no picking."""
+    which = batch.calling.logits
+    calling = batch.calling if which is None else replace(batch.calling, logits=lambda output: _bare(output, which))
+    there = next(read_batches([(batch.inputs, batch.targets)], twin, calling=calling))
+    keyword = label_keyword(twin, there)
+    labels = {name: value.to(there.targets.device) for name, value in batch.labels.items() if name == keyword}
+    return replace(there, labels=labels)
+
+
+def _bare(output: Any, which: Logits) -> Tensor:
+    return output if isinstance(output, Tensor) else logits_of(output, which)
 
 
 def find_twin(twin: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, sites: Sites = None) -> TwinReference:
@@ -64,7 +76,9 @@ def find_twin(twin: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, si
     there = placed(batch, twin)
     names = list(dict.fromkeys(chain.blocks))
     modules = dict(twin.named_modules())
-    blocks = names if all(name in modules for name in names) else None
+    # Which calls are meant is in the pattern alone; the rest is said by name, without a glob to take more.
+    chosen_calls = chain.pattern if "#" in chain.pattern else names
+    blocks = chosen_calls if all(name in modules for name in names) else None
     found = chain_of_independent(twin, there.first(min(FEW_SAMPLES, there.size)), blocks)
     chosen = chosen_sites(found, sites) if len(found.taps) > max(chain.numbers or (0,)) else found
     if len(chosen.taps) != len(chain.taps):

@@ -69,6 +69,7 @@ class Probe:
             self.chain = chain_of_independent(self.model, look, blocks, gradients)
             self.reference = self._find_reference(first)
             seen = self.reference.capture(self.model, self.chain, look, self.taken.loss, TokenReduction.FLATTEN)
+            self.taken.check_outputs(seen.trace.logits, self.reference.measured)
             reduction = self.reference.reduction(self.model, self.chain, look, seen)
             # What a first measurement would have to import is imported here, before training is timed.
             warm_up = Folding(self.chain, self.diagnostics, self.reference.judged)
