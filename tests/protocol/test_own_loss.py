@@ -442,3 +442,43 @@ def test_answers_are_not_counted_where_a_loss_leaves_some_out():
     right = (model(x).argmax(-1) == marked)[marked >= 0]
     assert report.headline_acc == pytest.approx(float(right.float().mean()))
     assert report.bp_grad_norms == pytest.approx(padded.bp_grad_norms, rel=1e-6)
+
+
+class Padded(SmallGPT):
+    """Padding is left out of its loss; without targets it gives the last logits alone."""
+
+    def __init__(self, padding, shifted):
+        super().__init__()
+        self.padding, self.shifted = padding, shifted
+
+    def forward(self, idx, targets=None):
+        if targets is None:
+            return super().forward(idx)
+        logits, _ = super().forward(idx, targets.clamp(min=0))
+        scores, wanted = (logits[:, :-1], targets[:, 1:]) if self.shifted else (logits, targets)
+        return logits, F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=self.padding)
+
+
+@pytest.mark.parametrize("padding", [0, 7, -1])
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("first", ["padded", "whole"])
+def test_a_target_that_the_models_own_loss_leaves_out_is_found(padding, shifted, first):
+    x, y = padded_tokens()
+    y = x if shifted else y
+    x, y = (x.flip(0), y.flip(0)) if first == "padded" else (x, y)
+    y = y.masked_fill(y == padding, 1).masked_fill(y == 0, padding)
+    model = Padded(padding, shifted)
+    report = walkback.diagnose(model, [(x, y)], tokens="flatten")
+    assert report.provenance["loss"].endswith(f"; targets of {padding} are not scored")
+    logits, _ = model(x, y)
+    scores, wanted = (logits[:, :-1], y[:, 1:]) if shifted else (logits, y)
+    scores, wanted = scores[wanted != padding].detach(), wanted[wanted != padding]
+    assert report.headline_acc == pytest.approx(float((scores.argmax(1) == wanted).float().mean()))
+    assert report.perplexity == pytest.approx(math.exp(float(F.cross_entropy(scores.double(), wanted))), rel=1e-5)
+    truth = own_gradient_norms(model, [(x, y)], ("blocks.0", "blocks.1"), "targets")
+    assert report.bp_grad_norms == pytest.approx(truth, rel=1e-4)
+
+
+def test_a_target_that_is_scored_is_not_left_out():
+    report = walkback.diagnose(SmallGPT(), [padded_tokens()])
+    assert "not scored" not in report.provenance["loss"]

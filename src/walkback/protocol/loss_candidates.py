@@ -111,3 +111,28 @@ def telling_targets(logits: Tensor, targets: Tensor) -> list[Tensor]:
         before = torch.cat([torch.zeros_like(at[:, :1]), at[:, :-1]], dim=1)
         other = (at - before).masked_fill(at.isinf() | before.isinf(), -torch.inf).argmax(dim=-1)
     return [torch.where(targets == IGNORED, targets, other.to(targets.dtype))]
+
+
+MOST_PADDING = 4
+"""How many targets are tried as padding at most."""
+
+
+def padding_suspects(targets: Tensor, named: object = None) -> list[int]:
+    """Targets of tokens (B, T) that a model's loss may leave out besides −100: what sequences end or begin with twice.
+
+    And any below 0, the token 0, and the one that the model's configuration names, where they occur.
+    """
+    if targets.ndim != 2 or targets.is_floating_point() or targets.dtype == torch.bool:
+        return []
+    found = [int(named)] if isinstance(named, int) else []
+    found += [*sorted(set(targets[targets < 0].tolist())), 0]
+    for one, other in ((targets[:, -1], targets[:, -2:][:, 0]), (targets[:, 0], targets[:, :2][:, -1])):
+        found += sorted(set(one[one == other].tolist()))
+    present = [value for value in dict.fromkeys(found) if value != IGNORED and bool((targets == value).any())]
+    return present[:MOST_PADDING]
+
+
+def half_padded(targets: Tensor, padding: int) -> Tensor:
+    """Targets of tokens with padding at every other place."""
+    odd = torch.arange(targets.shape[1], device=targets.device) % 2 == 1
+    return torch.where(odd, torch.full_like(targets, padding), targets)

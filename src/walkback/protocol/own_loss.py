@@ -28,7 +28,14 @@ from walkback.protocol.asking import (
     tried,
 )
 from walkback.protocol.batches import Batch, mapped
-from walkback.protocol.loss_candidates import CANDIDATES, Candidate, next_tokens, telling_targets
+from walkback.protocol.loss_candidates import (
+    CANDIDATES,
+    Candidate,
+    half_padded,
+    next_tokens,
+    padding_suspects,
+    telling_targets,
+)
 from walkback.protocol.losses import IGNORED, Loss, are_probabilities, error_at_logits
 
 ASK = "Pass loss=, a function of (logits, targets) that gives one loss per sample; it gets the targets as they are."
@@ -50,13 +57,16 @@ class LossTaken:
     """What a reader must know about it."""
     counted: bool = True
     """Whether targets are known to stand beside the logits that they score, so that right answers can be counted."""
+    padding: int | None = None
+    """A target that the model's own loss leaves out, besides −100."""
     presumed: bool = False
     """Cross-entropy for want of anything that says which loss it is."""
 
     def ready(self, batch: Batch) -> Batch:
         """A batch as it was read, with its targets beside the logits that they score."""
         labels = {self.keyword: batch.targets} if self.keyword is not None else {}
-        targets = next_tokens(batch.targets) if self.shifted else batch.targets
+        targets = marked(batch.targets, self.padding)
+        targets = next_tokens(targets) if self.shifted else targets
         return replace(batch, targets=targets, labels=labels)
 
     def check_outputs(self, logits: Tensor, with_error: bool) -> None:
@@ -73,6 +83,11 @@ class LossTaken:
     def fields(self, measured: dict[str, Any]) -> dict[str, Any]:
         """What was measured, without an accuracy of targets that stand beside the wrong logits."""
         return {name: value for name, value in measured.items() if self.counted or name not in COUNTED}
+
+
+def marked(targets: Tensor, padding: int | None) -> Tensor:
+    """With −100 in the place of padding."""
+    return targets if padding is None else targets.masked_fill(targets == padding, IGNORED)
 
 
 COUNTED = ("headline_acc", "headline_samples", "headline_answers", "perplexity", "tokens")
@@ -136,7 +151,23 @@ def loss_taken(model: nn.Module, batch: Batch, loss: Loss | None = None) -> Loss
         moved = [c.shifted for c in fits] == [True]
         taken = replace(taken, remark=MOVED if moved else "", counted=not moved)
         return _all_scored(taken, look, asked.answer.logits)
-    return _reproduced(model, look, keyword, asked.answer, taken)
+    padding = _padding(model, look, keyword, batch.targets)
+    return _reproduced(model, look, keyword, asked.answer, replace(taken, padding=padding))
+
+
+def _padding(model: nn.Module, look: Batch, keyword: str, targets: Tensor) -> int | None:
+    """The target, besides −100, that the model's own loss leaves out of its mean; None where there is none."""
+    for value in padding_suspects(targets, getattr(getattr(model, "config", None), "pad_token_id", None)):
+        half = half_padded(look.targets, value)
+        answer = tried(answer_of, model, look, {keyword: half})
+        if not isinstance(answer, Answer) or answer.loss is None:
+            continue
+        scored, left_out = _Fits(dict.fromkeys(CANDIDATES, 0.0)), _Fits(dict.fromkeys(CANDIDATES, 0.0), value)
+        scored.compare(answer, half)
+        left_out.compare(answer, half)
+        if left_out.remaining and not scored.remaining:
+            return value
+    return None
 
 
 def _without_own(batch: Batch, loss: Loss | None) -> LossTaken:
@@ -189,6 +220,8 @@ class _Fits:
 
     misfits: dict[Candidate, float]
     """How far each is from the model's loss at most, relative to it, or to 1 where it is smaller."""
+    padding: int | None = None
+    """The target that is left out, besides −100."""
 
     @property
     def remaining(self) -> list[Candidate]:
@@ -196,13 +229,14 @@ class _Fits:
         return list(self.misfits)
 
     @classmethod
-    def of(cls, model: nn.Module, look: Batch, keyword: str, answer: Answer) -> _Fits:
+    def of(cls, model: nn.Module, look: Batch, keyword: str, answer: Answer, padding: int | None = None) -> _Fits:
         """Compare on the true targets, then on targets that tell the candidates apart."""
-        fits = cls(dict.fromkeys(CANDIDATES, 0.0))
+        fits = cls(dict.fromkeys(CANDIDATES, 0.0), padding)
         fits.compare(answer, look.targets)
         if not fits.remaining:
             return fits
-        for targets in telling_targets(answer.logits, look.targets):
+        for others in telling_targets(answer.logits, marked(look.targets, padding)):
+            targets = torch.where(others == IGNORED, look.targets, others)
             other = tried(answer_of, model, look, {keyword: targets})
             if isinstance(other, Answer) and other.loss is not None:
                 fits.compare(other, targets)
@@ -216,7 +250,7 @@ class _Fits:
         own, seen = float(answer.loss), self.misfits
         self.misfits = {}
         for candidate in seen:
-            value = candidate.value(answer.logits, targets)
+            value = candidate.value(answer.logits, marked(targets, self.padding))
             if value is None:
                 continue
             gap, size = abs(value - own), max(abs(value), abs(own))
@@ -261,11 +295,12 @@ def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, tak
             )
         words = "cross-entropy; the model's own cannot be compared, as it is not finite"
         return replace(taken, words=words, remark="", counted=answer.logits.ndim != 3)
-    fits = _Fits.of(model, look, keyword, answer)
+    fits = _Fits.of(model, look, keyword, answer, taken.padding)
     if len(fits.remaining) != 1:
         raise InputError(_refusal(model, look, keyword, answer, fits))
     (candidate,) = fits.remaining
     passed = f"; {keyword}= goes into every call" if taken.keyword is not None else ""
+    passed += f"; targets of {taken.padding} are not scored" if taken.padding is not None else ""
     words = f"the model's own, {candidate.words}, reproduced to {fits.misfits[candidate]:.0e}{passed}"
     return replace(taken, loss=candidate.loss, shifted=candidate.shifted, words=words, remark="", presumed=False)
 
