@@ -16,26 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BatchError, InputError
-from walkback.protocol.asking import (
-    Answer,
-    Asked,
-    answer_of,
-    coarser,
-    label_keyword,
-    look_at,
-    rounding,
-    tolerance,
-    tried,
-)
-from walkback.protocol.batches import Batch, mapped
-from walkback.protocol.loss_candidates import (
-    CANDIDATES,
-    Candidate,
-    half_padded,
-    next_tokens,
-    padding_suspects,
-    telling_targets,
-)
+from walkback.protocol.asking import Answer, Asked, label_keyword, look_at, tried
+from walkback.protocol.batches import Batch
+from walkback.protocol.loss_candidates import CANDIDATES, next_tokens
+from walkback.protocol.loss_fits import Fits, marked, padding_of
 from walkback.protocol.losses import IGNORED, Loss, are_probabilities, error_at_logits
 
 ASK = "Pass loss=, a function of (logits, targets) that gives one loss per sample; it gets the targets as they are."
@@ -83,11 +67,6 @@ class LossTaken:
     def fields(self, measured: dict[str, Any]) -> dict[str, Any]:
         """What was measured, without an accuracy of targets that stand beside the wrong logits."""
         return {name: value for name, value in measured.items() if self.counted or name not in COUNTED}
-
-
-def marked(targets: Tensor, padding: int | None) -> Tensor:
-    """With −100 in the place of padding."""
-    return targets if padding is None else targets.masked_fill(targets == padding, IGNORED)
 
 
 COUNTED = ("headline_acc", "headline_samples", "headline_answers", "perplexity", "tokens")
@@ -147,27 +126,12 @@ def loss_taken(model: nn.Module, batch: Batch, loss: Loss | None = None) -> Loss
     if asked.answer.loss is None:
         return taken
     if loss is not None:
-        fits = _Fits.of(model, look, keyword, asked.answer).remaining
+        fits = Fits.of(model, look, keyword, asked.answer).remaining
         moved = [c.shifted for c in fits] == [True]
         taken = replace(taken, remark=MOVED if moved else "", counted=not moved)
         return _all_scored(taken, look, asked.answer.logits)
-    padding = _padding(model, look, keyword, batch.targets)
+    padding = padding_of(model, look, keyword, batch.targets)
     return _reproduced(model, look, keyword, asked.answer, replace(taken, padding=padding))
-
-
-def _padding(model: nn.Module, look: Batch, keyword: str, targets: Tensor) -> int | None:
-    """The target, besides −100, that the model's own loss leaves out of its mean; None where there is none."""
-    for value in padding_suspects(targets, getattr(getattr(model, "config", None), "pad_token_id", None)):
-        half = half_padded(look.targets, value)
-        answer = tried(answer_of, model, look, {keyword: half})
-        if not isinstance(answer, Answer) or answer.loss is None:
-            continue
-        scored, left_out = _Fits(dict.fromkeys(CANDIDATES, 0.0)), _Fits(dict.fromkeys(CANDIDATES, 0.0), value)
-        scored.compare(answer, half)
-        left_out.compare(answer, half)
-        if left_out.remaining and not scored.remaining:
-            return value
-    return None
 
 
 def _without_own(batch: Batch, loss: Loss | None) -> LossTaken:
@@ -214,75 +178,6 @@ def _all_scored(taken: LossTaken, look: Batch, logits: Tensor | Exception) -> Lo
     return replace(taken, remark=remark, counted=False)
 
 
-@dataclass
-class _Fits:
-    """The candidates that a model's loss has not ruled out yet."""
-
-    misfits: dict[Candidate, float]
-    """How far each is from the model's loss at most, relative to it, or to 1 where it is smaller."""
-    padding: int | None = None
-    """The target that is left out, besides −100."""
-
-    @property
-    def remaining(self) -> list[Candidate]:
-        """Those that are left."""
-        return list(self.misfits)
-
-    @classmethod
-    def of(cls, model: nn.Module, look: Batch, keyword: str, answer: Answer, padding: int | None = None) -> _Fits:
-        """Compare on the true targets, then on targets that tell the candidates apart."""
-        fits = cls(dict.fromkeys(CANDIDATES, 0.0), padding)
-        fits.compare(answer, look.targets)
-        if not fits.remaining:
-            return fits
-        for others in telling_targets(answer.logits, marked(look.targets, padding)):
-            targets = torch.where(others == IGNORED, look.targets, others)
-            other = tried(answer_of, model, look, {keyword: targets})
-            if isinstance(other, Answer) and other.loss is not None:
-                fits.compare(other, targets)
-        if len(fits.remaining) > 1:
-            fits.tell_by_first(model, look, keyword)
-        return fits
-
-    def compare(self, answer: Answer, targets: Tensor) -> None:
-        """Rule out what does not give this loss."""
-        assert answer.loss is not None
-        own, seen = float(answer.loss), self.misfits
-        self.misfits = {}
-        for candidate in seen:
-            value = candidate.value(answer.logits, marked(targets, self.padding))
-            if value is None:
-                continue
-            gap, size = abs(value - own), max(abs(value), abs(own))
-            if gap <= tolerance(coarser(answer)) * size + rounding(answer):
-                self.misfits[candidate] = max(seen[candidate], gap / max(size, 1.0))
-
-    def tell_by_first(self, model: nn.Module, look: Batch, keyword: str) -> None:
-        """Score the first target alone: moved by one token there is nothing left to score.
-
-        Networks whose logits are the same for every token, such as those with a head of zeros, show it only here.
-        """
-        for asked in _first_tokens(look):
-            other = tried(answer_of, model, asked, {keyword: asked.targets})
-            if isinstance(other, Answer) and other.loss is not None:
-                nothing = not bool(torch.isfinite(other.loss)) or float(other.loss) == 0
-                self.misfits = {c: misfit for c, misfit in self.misfits.items() if c.shifted == nothing}
-                return
-
-
-def _first_tokens(look: Batch) -> Iterator[Batch]:
-    """Batches of which the first token alone can be scored: sequences of one, or longer ones with the rest left out."""
-    if look.targets.ndim != 2 or look.targets.is_floating_point():
-        return
-    length, first = look.targets.shape[1], look.targets[:, :1].clamp(min=0)
-    inputs = mapped(look.inputs, lambda x: x[:, :1] if x.ndim > 1 and x.shape[1] == length else x)
-    yield replace(look, inputs=inputs, targets=first)
-    # Where −100 is no target for the model, a GPU would not survive the question.
-    if look.targets.device.type == "cpu" or bool((look.targets == IGNORED).any()):
-        rest = torch.full_like(look.targets[:, 1:], IGNORED)
-        yield replace(look, targets=torch.cat([first, rest], dim=1))
-
-
 def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, taken: LossTaken) -> LossTaken:
     """The one candidate that gives the model's loss; a diverged network's cannot be compared, nor need it be."""
     assert answer.loss is not None
@@ -295,7 +190,7 @@ def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, tak
             )
         words = "cross-entropy; the model's own cannot be compared, as it is not finite"
         return replace(taken, words=words, remark="", counted=answer.logits.ndim != 3)
-    fits = _Fits.of(model, look, keyword, answer, taken.padding)
+    fits = Fits.of(model, look, keyword, answer, taken.padding)
     if len(fits.remaining) != 1:
         raise InputError(_refusal(model, look, keyword, answer, fits))
     (candidate,) = fits.remaining
@@ -305,7 +200,7 @@ def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, tak
     return replace(taken, loss=candidate.loss, shifted=candidate.shifted, words=words, remark="", presumed=False)
 
 
-def _refusal(model: nn.Module, look: Batch, keyword: str, answer: Answer, fits: _Fits) -> str:
+def _refusal(model: nn.Module, look: Batch, keyword: str, answer: Answer, fits: Fits) -> str:
     values = {c.words: c.value(answer.logits, look.targets) for c in CANDIDATES}
     listed = "; ".join(f"{words}: {value:.6g}" for words, value in values.items() if value is not None)
     own = f"{_name(model)} called with {keyword}= gives a loss of {float(answer.loss or 0):.6g}"
