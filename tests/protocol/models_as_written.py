@@ -1720,3 +1720,54 @@ class TwoReadouts(nn.Module):
             both = torch.cat([x[:, t], h], dim=1)
             h, out = torch.tanh(self.to_state(both)), self.to_output(both)
         return out
+
+
+class SkipIn(nn.Module):
+    """The input joins the stream again, half way."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, D) for width in (D, D, 2 * D, D))
+        self.out = nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        sites, logits = self.sites(x)
+        return logits
+
+    def sites(self, x):
+        sites = [x]
+        for number, layer in enumerate(self.layers):
+            h = F.relu(layer(sites[-1]))
+            sites.append(torch.cat([x, h], dim=1) if number == 1 else h)
+        return sites, self.out(sites[-1])
+
+
+class NeighboursByLikeness(nn.Module):
+    """A graph's edges are computed from the input, and every layer uses them."""
+
+    def __init__(self):
+        super().__init__()
+        self.w1, self.w2, self.w3 = nn.Linear(5, D), nn.Linear(D, D), nn.Linear(D, D)
+        self.out = nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        return self.sites(x)[1]
+
+    def sites(self, x):
+        edges, sites = torch.softmax(x @ x.transpose(1, 2), dim=-1), [x]
+        for layer in (self.w1, self.w2, self.w3):
+            sites.append(F.relu(edges @ layer(sites[-1])))
+        return sites, self.out(sites[-1].mean(1))
+
+
+class SequenceToSequence(nn.Module):
+    """The decoder reads what the encoder wrote and begins at its last state: two tensors pass between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.GRU(5, D, batch_first=True), nn.GRU(D, D, batch_first=True)
+        self.out = nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        states, last = self.encoder(x)
+        return self.out(self.decoder(states[:, -1:].expand(-1, 3, -1).contiguous(), last)[0][:, -1])

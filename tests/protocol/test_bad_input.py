@@ -276,7 +276,7 @@ def test_scores_that_are_none():
 
 
 def test_a_model_without_blocks():
-    refused(BlocksError, "no chain of blocks was found in Linear", nn.Linear(INPUT, CLASSES))
+    refused(BlocksError, "Linear has no hidden layer", nn.Linear(INPUT, CLASSES))
 
 
 class MineError(Exception):

@@ -86,6 +86,8 @@ PLAIN = {
     "a head that is no module": (written.Prototypes, VECTORS, "features.0,features.2"),
     "activations inside the layers, and squares behind the last": (written.Goodness, VECTORS, "layers.*"),
     "an activation inside the layer, and squares behind it": (lambda: written.Goodness(1), VECTORS, "layers.0"),
+    "the input joins again": (written.SkipIn, VECTORS, "layers.*"),
+    "edges from the input": (written.NeighboursByLikeness, SEQUENCES, "w*"),
     "graph layers": (written.GraphNet, SEQUENCES, "layers.*"),
 }
 
@@ -276,9 +278,12 @@ def test_a_u_net_is_refused_and_the_option_works():
     agrees(model, IMAGES, option, given=option)
 
 
-@pytest.mark.parametrize("build", [written.Coupled, written.WaveNet])
-def test_a_stream_that_is_not_one_tensor(build):
-    model, batches = build(), labelled(9, shape=VECTORS)
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [(written.Coupled, VECTORS), (written.WaveNet, VECTORS), (written.SequenceToSequence, SEQUENCES)],
+)
+def test_a_stream_that_is_not_one_tensor(build, shape):
+    model, batches = build(), labelled(9, shape=shape)
     with pytest.raises(BlocksError, match=r"no one tensor is all of the stream.*hands on more than one") as error:
         walkback.diagnose(model, batches)
     (option,) = offered(error)

@@ -52,9 +52,10 @@ class Boundaries:
         """
         for number, (block, following) in enumerate(pairwise(self.run), start=1):
             site = sites[number]
+            sides = [side for side in self._sides(block.written.value, site) if side.weighted]
             joined = any(
                 sites[0].number in behind and sites[number - 1].number not in behind
-                for behind in map(self.watched.reach.ancestors, self._sides(block.written.value, site))
+                for behind in map(self.watched.reach.ancestors, sides)
             )
             handed = self._copied(block, following) or following.read.value.same_as == site.same_as
             past = all(value is not sites[number + 1] for value in self.watched.reach.passages(site))
@@ -69,7 +70,7 @@ class Boundaries:
         if alike and block.written.position != following.written.position:
             return True
         read = [wire.value for wire in following.taken if wire.value.weighted and wire.value.fed]
-        read = [value for value in read if value.shape == site.shape]
+        read = [value for value in read if value.shape[-1:] == site.shape[-1:]]
         values = self.watched.reach.values
         return any(
             block.entered < values[number].time < block.left
