@@ -296,3 +296,11 @@ def test_a_network_that_no_machine_holds_is_told_in_a_sentence(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("walkback: 33,527.6 GiB of memory were asked for at once")
     assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("option", [["--logits=--5"], ["--logits", "9" * 5000], ["--forward-kwargs", "[" * 100_000]])
+def test_odd_options_of_diagnose_are_told(walkback, option):
+    status, _, error = walkback("diagnose", "walkback.zoo:nothing", *option)
+    assert status == 2
+    assert error.startswith("walkback: ")
+    assert len(error) < 500

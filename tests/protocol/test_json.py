@@ -37,3 +37,12 @@ def test_a_file_that_is_nested_without_end_is_told(tmp_path):
     (tmp_path / "deep.json").write_text("[" * 500 + "]" * 500)
     with pytest.raises(RecordError, match=r"deep\.json is not JSON \(nested deeper than"):
         read_json(tmp_path / "deep.json")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": {"x": 1, "a": 2, "\\u0061": 3}}]'])
+def test_what_is_said_twice_is_refused(tmp_path, text):
+    with pytest.raises(ValueError, match="it contradicts itself: 'a' is in one object twice"):
+        parse_json(text)
+    (tmp_path / "twice.json").write_text(text)
+    with pytest.raises(RecordError, match=r"twice\.json cannot be believed: .* 'a' is in one object twice"):
+        read_json(tmp_path / "twice.json")

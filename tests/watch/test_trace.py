@@ -159,3 +159,11 @@ def test_counts_that_nobody_would_read_are_refused(tmp_path, counts):
     path.write_text(json.dumps(line) + "\n")
     with pytest.raises(RecordError, match="expected counts of hiddens, grads, logits from 0 on"):
         read_trace(path)
+
+
+@pytest.mark.parametrize("name", ["residual_norms", "residual\\u005fnorms"])
+def test_a_line_that_says_a_figure_twice_is_refused(tmp_path, name):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(f'{{"epoch": 1, "residual_norms": ["NaN", 1.0], "{name}": [1.0, 1.0]}}\n')
+    with pytest.raises(RecordError, match=r"line 1 cannot be believed: .* 'residual_norms' is in one object twice"):
+        read_trace(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,18 +88,22 @@ def diagnose(
 
 def _index_or_key(logits: str | None) -> int | str | None:
     """A number counts the parts of an output; anything else is a key."""
-    return int(logits) if logits is not None and logits.lstrip("-").isdecimal() else logits
+    return int(logits) if logits is not None and re.fullmatch(r"-?[0-9]{1,9}", logits) else logits
 
 
 def _from_json(text: str | None) -> dict[str, Any] | None:
+    from walkback.protocol.schema import parse_json, shortened
+
     if text is None:
         return None
     try:
-        arguments = json.loads(text)
+        arguments = parse_json(text)
     except ValueError as error:
-        raise InputError(f"--forward-kwargs is {text!r}, which is no JSON: {error}.") from None
+        raise InputError(f"--forward-kwargs is {shortened(text)}, which is no JSON: {error}.") from None
     if not isinstance(arguments, dict):
-        raise InputError(f"--forward-kwargs is {text!r}; expected a JSON object such as '{{\"causal\": true}}'.")
+        raise InputError(
+            f"--forward-kwargs is {shortened(text)}; expected a JSON object such as '{{\"causal\": true}}'."
+        )
     return arguments
 
 

@@ -162,13 +162,26 @@ DEEPEST = 50
 """How deeply JSON that walkback reads may be nested; what it writes has at most seven levels."""
 
 
+class SaidTwice(ValueError):
+    """An object says two things of one name, of which a reader would see the last alone."""
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SaidTwice(f"it contradicts itself: {shortened(twice)} is in one object twice")
+    return found
+
+
 def parse_json(text: str | bytes) -> Any:
     """The value that a JSON text holds; whatever is wrong with it, hopeless nesting included, raises ValueError.
 
     Whoever goes through the value level by level can count on few of them.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_said_once)
     except RecursionError:
         raise ValueError(f"nested deeper than {DEEPEST} levels") from None
     level = [value]
@@ -190,6 +203,8 @@ def read_json(path: str | Path) -> Any:
         return parse_json(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"cannot read {source}: {error.strerror}. Give the path of a JSON file.") from None
+    except SaidTwice as error:
+        raise RecordError(f"{source} cannot be believed: {error}. Make it again, or give another.") from None
     except ValueError as error:
         raise RecordError(f"{source} is not JSON ({error}). Expected a file that walkback wrote.") from None
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol.records import Measurements
-from walkback.protocol.schema import explain, parse_json
+from walkback.protocol.schema import SaidTwice, explain, parse_json
 from walkback.watch.identity import TRACE_VERSION, Identity, check_may_go_on, is_identity
 from walkback.watch.moment import At
 from walkback.watch.trace_file import add_text, end_line, lines_to_add_to, run_name, whole_lines
@@ -218,11 +218,18 @@ def _identity(text: str, where: str) -> Identity | None:
         return None  # the line itself is told to be none
 
 
+_NAMES = tuple(f'"{name}"' for name in TraceLine.model_fields)
+
+
 def _parsed(text: str, where: str) -> tuple[TraceLine, Measurements]:
     """A line and its figures."""
     try:
         line = TraceLine.model_validate_json(text)
+        if "\\" in text or any(text.count(name) > 1 for name in _NAMES):
+            parse_json(text)  # which is slower, and looks for what is said twice
         return line, line.measurements()
+    except SaidTwice as error:
+        raise RecordError(f"{where} cannot be believed: {error}. Put it right, or remove it.") from None
     except ValidationError as error:
         raise RecordError(f"{where} is not a line of a trace: {explain(error)}.") from None
     except InputError as error:

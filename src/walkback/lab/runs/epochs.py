@@ -12,7 +12,7 @@ from pydantic import ConfigDict, ValidationError
 
 from walkback.errors import RunError
 from walkback.lab.runs.own_files import open_own, refuse_link
-from walkback.protocol.schema import Number, explain, parse_json, write_whole
+from walkback.protocol.schema import Number, SaidTwice, explain, parse_json, write_whole
 from walkback.watch.trace_line import TraceLine
 
 
@@ -68,9 +68,10 @@ def _parsed(line: str, where: str) -> EpochRecord:
         return EpochRecord.model_validate(parse_json(line))
     except ValidationError as error:
         raise RunError(f"{where} is not an epoch's record: {explain(error)}.") from None
-    except ValueError:
+    except ValueError as error:
+        why = f"cannot be believed: {error}" if isinstance(error, SaidTwice) else "is not JSON"
         raise RunError(
-            f"{where} is not JSON. Put the line right, or remove the run's folder to train it anew: without its trace "
+            f"{where} {why}. Put the line right, or remove the run's folder to train it anew: without its trace "
             "a run cannot be gone on with."
         ) from None
 
