@@ -300,7 +300,7 @@ def test_a_network_that_no_machine_holds_is_told_in_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("option", [["--logits=--5"], ["--logits", "9" * 5000], ["--forward-kwargs", "[" * 100_000]])
 def test_odd_options_of_diagnose_are_told(walkback, option):
-    status, _, error = walkback("diagnose", "walkback.zoo:nothing", *option)
+    status, _, error = walkback("diagnose", "walkback.lab.zoo:nothing", *option)
     assert status == 2
     assert error.startswith("walkback: ")
     assert len(error) < 500

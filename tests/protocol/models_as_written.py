@@ -1731,7 +1731,7 @@ class SkipIn(nn.Module):
         self.out = nn.Linear(D, CLASSES)
 
     def forward(self, x):
-        sites, logits = self.sites(x)
+        _, logits = self.sites(x)
         return logits
 
     def sites(self, x):
