@@ -102,13 +102,14 @@ class Registry(Mapping[str, str]):
         An unknown name raises `UnknownName` with a suggestion.
         """
         self.require(name)
-        if name not in self._objects:
-            self._objects[name] = self._loaded(name)
-        return self._objects[name]
-
-    def _loaded(self, name: str) -> Any:
         if name in self._own:
             return from_address(self._own[name])
+        if name not in self._objects:
+            self._objects[name] = self._brought(name)
+        return self._objects[name]
+
+    def _brought(self, name: str) -> Any:
+        """What somebody else brings, checked."""
         registered = _REGISTERED[self.group]
         thing = registered[name] if name in registered else self._imported(name)
         if self._check:
@@ -139,10 +140,8 @@ class Registry(Mapping[str, str]):
 
     def others(self, name: str) -> list[tuple[str, Any]]:
         """Walkback's own objects, and whatever else was loaded before, under other names than this one."""
-        for own in self._own:
-            if own != name:
-                self.load(own)
-        return [(other, thing) for other, thing in self._objects.items() if other != name]
+        own = [(each, self.load(each)) for each in self._own]
+        return [(other, thing) for other, thing in (*own, *self._objects.items()) if other != name]
 
     def _leave_out(self, point: EntryPoint, why: str, hide: bool = True) -> None:
         package = point.dist.name if point.dist is not None else "a package"

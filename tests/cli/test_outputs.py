@@ -75,10 +75,10 @@ DESTROYING = [
     "watch trace.jsonl --once --plot link.png",
     f"figure audit results/{AUDIT.name} -o audit.png",
     "figure audit -o audit.png",
-    f"runs --json results/runs/{RUN}.json",
-    f"evidence --json results/{AUDIT.name}",
-    "evidence --write notes/C01.md --notes notes",
-    "evidence --write x --json x",
+    f"lab runs --json results/runs/{RUN}.json",
+    f"lab evidence --json results/{AUDIT.name}",
+    "lab evidence --write notes/C01.md --notes notes",
+    "lab evidence --write x --json x",
 ]
 
 

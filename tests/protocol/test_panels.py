@@ -1,4 +1,4 @@
-"""Panels: the published four in the published words, the paper's three, and panels of others; old records under each."""
+"""Panels: the published four in the published words, the paper's three, and panels of others; old records."""
 
 from __future__ import annotations
 

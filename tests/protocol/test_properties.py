@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 import walkback
 from walkback.lab.zoo import DataSpec, build_model
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Quantity
 from walkback.protocol.folding import Folding
+from walkback.protocol.records import State
+from walkback.registry import register, unregister
 
 CIFAR = DataSpec((3, 32, 32), 10)
 
@@ -152,28 +156,36 @@ def test_a_further_batch_keeps_a_mean_vector_per_site_and_group_and_a_few_number
     assert growths.pop() <= 2 * 8 * (vectors + sites) + 8 * per_sample * sites * 256  # two groups of 128
 
 
-def test_figures_of_two_diagnostics_of_ones_own_stand_side_by_side(monkeypatch):
-    class Counts:
-        def __init__(self, name):
-            self.name = name
+def counting(letter, name):
+    class Counts(Diagnostic):
+        title = question = meaning = name
+        quantities = (Quantity(name, kind="count"),)
+        needs_gradient = False
 
-        def measure(self, capture):
+        @staticmethod
+        def measure(capture):
             return capture.samples
 
-        def merge(self, left, right):
+        @staticmethod
+        def merge(left, right):
             return left + right
 
-        def figures(self, part):
-            return {"extra": {self.name: float(part)}}
+        @staticmethod
+        def summarise(part):
+            return {name: float(part)}
 
-    own = {"first": Counts("first"), "second": Counts("second")}
-    loaded = Folding.__init__
+    Counts.letter = letter
+    return Counts
 
-    def with_own(self, *arguments, **options):
-        loaded(self, *arguments, **options)
-        self._diagnostics |= own
 
-    monkeypatch.setattr(Folding, "__init__", with_own)
-    inputs, targets = samples(40, seed=0)
-    report = walkback.diagnose(network(width=8), split(inputs, targets, 20))
+def test_quantities_of_two_diagnostics_of_ones_own_stand_side_by_side():
+    for letter, name in (("x", "first"), ("y", "second")):
+        register("diagnostics", name, counting(letter, name))
+    try:
+        inputs, targets = samples(40, seed=0)
+        report = walkback.diagnose(network(width=8), split(inputs, targets, 20))
+    finally:
+        unregister("diagnostics", "first")
+        unregister("diagnostics", "second")
     assert report.extra == {"first": 40.0, "second": 40.0}
+    assert (report.reading("x").state, report.reading("y").figure) == (State.REPORTED, 40.0)

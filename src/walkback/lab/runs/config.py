@@ -120,7 +120,7 @@ class RunConfig(Record):
     @property
     def command(self) -> str:
         """The command line that makes this run."""
-        words = ["walkback", "train", "--method", self.method, "--arch", self.architecture]
+        words = ["walkback", "lab", "train", "--method", self.method, "--arch", self.architecture]
         words += ["--data", self.data, "--seed", str(self.seed), "--epochs", str(self.epochs)]
         for section, prefix in SECTIONS.items():
             for name, value in changed_options(self, section).items():
