@@ -1,5 +1,6 @@
 """Feedback alignment and its kin, as repositories write them: Functions, hooks, updates by hand."""
 
+import functools
 import itertools
 
 import numpy_mlp as by_hand
@@ -9,9 +10,11 @@ from foreign_case import Case, Subject
 from small_models import labelled
 from torch import nn
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 INPUT, CLASSES, WIDTHS = 12, 4, (12, 9, 7, 8, 4)
+STACK = "layers.0,layers.1,layers.2"
 BATCHES = [(x, y) for x, y in labelled(70, 50, shape=(INPUT,), classes=CLASSES)]
 
 
@@ -123,6 +126,52 @@ def fa(style):
         return Subject(model, BATCHES, truth, "layers.0,layers.1,layers.2", {"credit": own_credit(model)})
 
     return build
+
+
+class FAExtras(Function):
+    """Saves what is needed, hands on more than the output, and has no second derivative."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, feedback):
+        ctx.set_materialize_grads(False)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(x, feedback)
+        output = torch.addmm(bias, x, weight.t())
+        winners = output.argmax(dim=1)
+        ctx.mark_non_differentiable(winners)
+        return output, winners
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        x, feedback = ctx.saved_tensors
+        return grad @ feedback, grad.t() @ x, grad.sum(0), None
+
+
+class PartialLinear(OwnLinear):
+    """Calls its Function by way of functools.partial."""
+
+    def forward(self, x):
+        output, self.winners = functools.partial(FAExtras.apply, x, self.weight)(self.bias, self.feedback)
+        return output
+
+
+class WithFeatures(MLP):
+    """(features, logits), over a temperature."""
+
+    def forward(self, x, temperature=1.0):
+        return x, super().forward(x) / temperature
+
+
+def with_features():
+    model = WithFeatures(lambda i, o: PartialLinear(i, o, "extras"))
+    truth = by_hand.NumpyMLP(model.layers).truth(BATCHES, by_hand.feedback_alignment(feedback_of(model)))
+    called = {"logits": 1, "forward_kwargs": {"temperature": 1.0}}
+
+    def checked(report):
+        assert report.reference_check.passed is True
+
+    return Subject(model, BATCHES, truth, STACK, {"credit": own_credit(model), **called}, also=checked)
 
 
 class BiotorchLinear(nn.Module):
@@ -435,6 +484,11 @@ CASES = [
         "FA, apply bound at import", "A bound apply is seen through, where a class attribute is not asked.", fa("bound")
     ),
     Case("Sign-symmetry, Function", "A backward pass near the true one is not taken for it.", fa("sign")),
+    Case(
+        "FA, Function with extras, (features, logits)",
+        "The check calls the network with the arguments that it is measured with.",
+        with_features,
+    ),
     Case("FA, layers as in biotorch", "Function and module with backward weights of its own.", biotorch),
     Case(
         "FA, Function under checkpointing", "torch's own Function stays, the network's is seen through.", checkpointed

@@ -149,6 +149,42 @@ class GPT(nn.Module):
         return logits, F.cross_entropy(logits.view(-1, logits.size(-1)), targets.reshape(-1), ignore_index=-1)
 
 
+class PaddedGPT(GPT):
+    """Leaves padding, the token 0, out of its loss."""
+
+    def forward(self, idx, targets=None):
+        logits, _ = super().forward(idx, targets)
+        if targets is None:
+            return logits, None
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0)
+
+
+class MarkedGPT(GPT):
+    """Is told of padding by −100."""
+
+    def forward(self, idx, targets=None):
+        return super().forward(idx, targets.clamp(min=0))
+
+
+def padded_pairs():
+    """Sequences of several lengths, the first ones whole; the truth has −100 where padding is."""
+    batches = []
+    for ids in labels.tokens(21, LENGTH + 1).clamp(min=1).split(13):
+        lengths = (LENGTH + 5 - torch.arange(len(ids))).clamp(min=3)
+        padded = ids * (torch.arange(LENGTH + 1) < lengths[:, None])
+        batches.append((padded[:, :-1], padded[:, 1:]))
+    return batches
+
+
+def padded():
+    model, data = PaddedGPT(), padded_pairs()
+    marked = [(x, y.masked_fill(y == 0, -100)) for x, y in data]
+    twin = MarkedGPT()
+    twin.load_state_dict(model.state_dict())
+    truth = named_truth(twin, marked, [f"transformer.h.{i}" for i in range(3)], argument="targets")
+    return Subject(model, data, truth, "transformer.h.*")
+
+
 class LoRALinear(nn.Module):
     """A frozen layer, and beside it two thin ones that learn."""
 
@@ -197,6 +233,11 @@ CASES = [
         "GPT as in nanoGPT",
         "(logits, loss); without targets it gives the last logits alone.",
         subject(GPT, shifted_pairs, [f"transformer.h.{i}" for i in range(3)], "transformer.h.*", argument="targets"),
+    ),
+    Case(
+        "GPT with padding",
+        "A target that its own loss leaves out is found, where the first sequences have none too.",
+        padded,
     ),
     Case(
         "Hugging Face GPT-2",

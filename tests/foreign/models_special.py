@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from foreign_case import Case, Subject, doubled, truth_of
 from models_as_written import CLASSES, D
-from models_feedback import BATCHES, MLP, WIDTHS
+from models_feedback import BATCHES, MLP, STACK, WIDTHS
 from models_feedback import CLASSES as MLP_CLASSES
 from small_models import labelled
 from torch import nn
@@ -21,7 +21,6 @@ from torch.autograd import Function
 import walkback
 
 PAIRS = (2, D)
-STACK = "layers.0,layers.1,layers.2"
 
 
 # Steps, cuts and spikes.
@@ -354,6 +353,38 @@ def int8():
     return Subject(quantised, data, truth_of(doubled(model).sites, data), "net.0,net.2", {}, ({"model": model},))
 
 
+class Chances(MLP):
+    """A chance for each label, for BCELoss."""
+
+    def forward(self, x):
+        return torch.sigmoid(super().forward(x))
+
+
+def several_labels():
+    data = [(x, (torch.rand(len(x), MLP_CLASSES) < 0.3).float()) for x, _ in BATCHES]
+    model = Chances()
+    twin = doubled(model)
+
+    def sites(x):
+        hiddens = [x]
+        for layer in twin.layers[:-1]:
+            hiddens.append(torch.tanh(layer(hiddens[-1])))
+        return hiddens, torch.sigmoid(twin.layers[-1](hiddens[-1]))
+
+    def loss(chances, targets):
+        return F.binary_cross_entropy(chances, targets, reduction="none").mean(dim=1)
+
+    def checked(report):
+        assert report.reference_check.passed is True
+
+    truth = truth_of(sites, data, loss=lambda chances, target: -_log_chance(chances, target).mean())
+    return Subject(model, data, truth, STACK, {"loss": loss}, also=checked)
+
+
+def _log_chance(chances, target):
+    return target * chances.log() + (1 - target) * (1 - chances).log()
+
+
 CASES = [
     Case(
         "detach left in a forward pass",
@@ -391,6 +422,7 @@ CASES = [
         u_net,
         refused=(r"pass blocks='down1,down2,middle,up2,up1'",),
     ),
+    Case("Several labels, BCELoss", "Targets that are numbers go into fp64 with the logits.", several_labels),
     Case("(features, logits)", "An ambiguous output is refused.", two_outputs, refused=(r"logits=1",)),
     Case(
         "A further argument",
