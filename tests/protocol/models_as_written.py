@@ -1731,8 +1731,7 @@ class SkipIn(nn.Module):
         self.out = nn.Linear(D, CLASSES)
 
     def forward(self, x):
-        _, logits = self.sites(x)
-        return logits
+        return self.sites(x)[1]
 
     def sites(self, x):
         sites = [x]
@@ -1771,3 +1770,52 @@ class SequenceToSequence(nn.Module):
     def forward(self, x):
         states, last = self.encoder(x)
         return self.out(self.decoder(states[:, -1:].expand(-1, 3, -1).contiguous(), last)[0][:, -1])
+
+
+class Swish(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Parameter(torch.full((1,), 1.5))
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.slope * x)
+
+
+def largest(x):
+    """The two largest of each row, and zeros."""
+    return x * (x >= x.topk(2, dim=1).values[:, -1:])
+
+
+class OneActivation(nn.Module):
+    """One hidden layer, and an activation that is more than a function of each number by itself, or has a weight."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.fc, self.out = nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.act = {"softmax": nn.Softmax(dim=1), "largest": largest, "swish": Swish()}[kind]
+
+    def forward(self, x):
+        return self.out(self.act(self.fc(x)))
+
+    def sites(self, x):
+        h1 = self.act(self.fc(x))
+        return [x, h1], self.out(h1)
+
+
+class ClassifierPerLayer(nn.Module):
+    """Each layer has a classifier of its own, and their logits are added up."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+        self.classifiers = nn.ModuleList(nn.Linear(D, CLASSES) for _ in range(3))
+
+    def forward(self, x):
+        return self.sites(x)[1]
+
+    def sites(self, x):
+        sites, logits = [x], 0
+        for layer, classifier in zip(self.layers, self.classifiers, strict=True):
+            sites.append(F.relu(layer(sites[-1])))
+            logits = logits + classifier(sites[-1])
+        return sites, logits

@@ -9,7 +9,7 @@ block but the last, which is the head. Recurrent modules, where a plain network 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from torch import nn
@@ -101,12 +101,16 @@ class _Search:
 
     def best(self, calls: Sequence[Call]) -> list[Run]:
         """Of the longest, not those inside others, nor the later of two that take turns on one stream."""
-        return self._outermost(self._longest(calls))
-
-    def _longest(self, calls: Sequence[Call]) -> list[Run]:
         families: dict[object, Run] = {}
+        lists: dict[object, Run] = {}
         for call in calls:
             families.setdefault(call.family, []).append(call)
+            lists.setdefault((call.family, _without_numbers(call)), []).append(call)
+        # Lists that take turns without handing on to one another, such as layers and their classifiers.
+        found = self._longest(calls, families)
+        return self._outermost(found if any(len(run) > 1 for run in found) else self._longest(calls, lists) or found)
+
+    def _longest(self, calls: Sequence[Call], families: Mapping[object, Run]) -> list[Run]:
         linked = [self._one_per_skip(run) for f in families.values() for run in linked_runs(self.watched, f)]
         direct = [found for family in families.values() for found in self._direct(family) if self._is_stream(found[1])]
         direct = [found for found in direct if not any(self._is_beside(found[1], run) for run in linked)]

@@ -35,6 +35,12 @@ COPIES = LAYOUTS | {"__setitem__", "__getitem__", "copy_", "select", "unbind", "
 
 NORMS = frozenset({"layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"})
 
+STATISTICS = frozenset({
+    "normalize", "mean", "var", "std", "var_mean", "std_mean", "norm", "vector_norm", "linalg_norm",
+    "linalg_vector_norm", "rsqrt",
+})  # fmt: skip
+"""Functions by which a norm that is written out is known."""
+
 PRODUCTS = frozenset({
     "linear", "bilinear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "addmv", "addbmm",
     "baddbmm", "einsum", "tensordot", "inner", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",

@@ -245,7 +245,7 @@ def samples_first(tensor: Tensor, tap: Tap, samples: int) -> Tensor:
     if tensor.ndim < 2 or tensor.shape[0] != samples:
         raise BatchError(
             f"site '{tap}' has the shape {tuple(tensor.shape)} for a batch of {samples} samples; expected one row per "
-            "sample. Pass blocks= with modules whose outputs keep the batch axis; where sequences are packed, have "
-            "them padded."
+            "sample. Pass blocks= with modules whose outputs keep the batch axis, or let forward keep it, as (B, T, d) "
+            "for (B·T, d); where sequences are packed, have them padded."
         )
     return tensor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from walkback.protocol.flow import Value
-from walkback.protocol.operations import ACTIVATIONS, LAYOUTS, LINEAR, NORMS, is_pooling, places
+from walkback.protocol.operations import ACTIVATIONS, LAYOUTS, LINEAR, NORMS, STATISTICS, is_pooling, places
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Stretch:
     @property
     def is_norm(self) -> bool:
         """Whether it normalises."""
-        return bool(self.functions & NORMS) or (self.in_norm and "prelu" not in self.functions)
+        return bool(self.functions & NORMS) or (self.in_norm and not self.is_activation)
 
     @property
     def is_elementwise(self) -> bool:
@@ -46,7 +46,13 @@ class Stretch:
     @property
     def is_activation(self) -> bool:
         """Whether it does so, and is more than a scale or a shift; a parametric one has its slope for a weight."""
-        return self.is_elementwise and not self.functions <= LINEAR and ("prelu" in self.functions or not self.weights)
+        return self.is_elementwise and not self.functions <= LINEAR
+
+    @property
+    def is_competition(self) -> bool:
+        """Whether it is an activation in which the numbers take part together: a softmax, the k largest."""
+        plain = not self.weights and not self.is_norm and not self.functions & STATISTICS
+        return plain and self.start.shape == self.end.shape and not self.functions <= LAYOUTS | LINEAR
 
     @property
     def is_layout(self) -> bool:
@@ -86,9 +92,10 @@ class Stage:
         extent = 0
         for at, make in enumerate(stretches):
             stretch = make()
-            # What is like what stands between blocks is the head all the same where no matrix follows.
-            known_matrix = stretch.has_matrix and stretch.kinds in self.between
-            is_head = known_matrix and not any(later().has_matrix for later in stretches[at + 1 :])
+            # What is like what stands between blocks, or has a skip around, is the head all the same where no matrix
+            # follows.
+            likely = stretch.has_matrix and (stretch.skip or stretch.kinds in self.between)
+            is_head = likely and not any(later().has_matrix for later in stretches[at + 1 :])
             belongs = False if is_head else self._belongs(stretch)
             if belongs is False:
                 break
@@ -119,7 +126,8 @@ class Stage:
         """Its activation, and pooling that leaves space, unless several blocks stand without them."""
         if (self.normed and not self.single) or (self.several and not self.single):
             return False
-        if stretch.is_activation and not self.activated:
+        competes = self.single and not self.several and stretch.is_competition
+        if (stretch.is_activation or competes) and not self.activated:
             self.activated = True
             return True
         return stretch.is_pooling
