@@ -172,7 +172,8 @@ def test_every_recipe_is_a_run(method):
     config = RunConfig(method=method, seed=1, **recipe(method))
     assert (config.epochs, config.architecture, config.data) == (100, "resmlp", "cifar10")
     made = build_method(method, small("resmlp"), **config.method_options)
-    if method != "bp":
+    # BP has no credit to normalise, and EP's is not: over its RMS it explodes, which the published one does not.
+    if method not in ("bp", "ep"):
         assert made.options.credit_norm == "rms"
 
 

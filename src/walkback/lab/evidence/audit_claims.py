@@ -21,7 +21,7 @@ from walkback.lab.evidence.reading import (
     span,
 )
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, SOURCE
+from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE
 from walkback.present.numbers import figure
 from walkback.protocol.records import DiagnosticReport
 
@@ -121,6 +121,7 @@ CLAIMS = (
         f"(a), (b) and (c) pass on every seed of EP {AS_SOURCE}, after 100 epochs. {RULE}.",
         COMMANDS[EP],
         partial(_passing, label="ep", acc=(0.29, 0.36), norm=(3e3, 8e3), gradient=(1e-4, 2e-4)),
+        EP_IS_STABLE,
     ),
     Claim(
         "C06",

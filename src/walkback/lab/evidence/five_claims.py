@@ -8,7 +8,7 @@ from functools import partial
 from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, same_scale
 from walkback.lab.evidence.reading import FAILING, LONG, PRESET, count, fires, passes, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, SOURCE, commands, published_five
+from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE, commands, published_five
 from walkback.present.numbers import figure
 from walkback.protocol.records import DiagnosticReport
 
@@ -110,6 +110,7 @@ CLAIMS = (
         f"(c) passes on every seed of BP and of EP {AS_SOURCE}, after 100 epochs.",
         f"{PRESET}; {COMMANDS[EP]}",
         _low_drift,
+        EP_IS_STABLE,
     ),
     Claim(
         "C10",

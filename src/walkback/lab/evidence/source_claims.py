@@ -25,6 +25,7 @@ from walkback.lab.evidence.source_reading import (
     AS_SOURCE,
     COMMANDS,
     DEPTH,
+    EP_IS_STABLE,
     LONG_EPOCHS,
     NO_NORM,
     NO_SKIP,
@@ -233,6 +234,7 @@ CLAIMS = (
         f"more at epoch 3, and EP's under {GROWN:g} times at epoch 5; each within a factor of ten of the published.",
         COMMANDS[RANDOM],
         _random_targets,
+        EP_IS_STABLE,
     ),
     Claim(
         "C35",

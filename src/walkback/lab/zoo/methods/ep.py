@@ -60,8 +60,8 @@ class EP(Method):
 
     The head learns from its own gradient at the free h_L. The defaults are this project's reading. That of the source
     study is `relaxation=simultaneous`, `first_state=free`, `update=displacement`, `credit_site=read`, `sweeps=20` and
-    `beta=0.5`, with credit over its RMS. There β and T are those of synthetic data, α is not to be found, nor whether
-    s_0 moves: `step` and `free` are chosen here.
+    `beta=0.5`. There β and T are those of synthetic data; α, whether s_0 moves and whether the credit is normalised are
+    not to be found: `step=0.1`, `free` and `credit_norm=none` are chosen here, because with others EP exploded.
     """
 
     options_type: ClassVar[type[MethodOptions]] = EPOptions
