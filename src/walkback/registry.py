@@ -261,6 +261,8 @@ DIAGNOSTICS = Registry(
         "direction_drift": "walkback.protocol.diagnostics.direction_drift:DirectionDrift",
         "frozen_margin": "walkback.protocol.diagnostics.frozen_margin:FrozenMargin",
         "layer_cosine": "walkback.protocol.diagnostics.layer_cosine:LayerCosine",
+        "perturbation": "walkback.protocol.diagnostics.perturbation:Perturbation",
+        "nudge": "walkback.protocol.diagnostics.nudge:Nudge",
     },
     group="diagnostics",
     check="walkback.protocol.diagnostics.check:check_diagnostic",

@@ -22,7 +22,7 @@ def scalars(line: TraceLine) -> dict[str, float]:
     for tag, norms in ((HIDDEN, line.residual_norms), (GRADIENT, line.bp_grad_norms)):
         found |= {f"{tag}{site}": norm for site, norm in enumerate(norms or ())}
     for one in known().values():
-        if one.listed:
+        if one.listed == "always" or one.letter in line.fired:
             found[f"{PREFIX}fired/{one.letter}"] = float(one.letter in line.fired)
     for name, value in line.extra.items():
         values = value if isinstance(value, tuple) else (value,)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from walkback._version import __version__
+from walkback.errors import InputError
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batches import Batch, Calling, in_pieces, joined, read_batches
 from walkback.protocol.capture import Capture
@@ -20,6 +21,7 @@ from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks
 from walkback.protocol.fidelity import Fidelity, fidelity_of
 from walkback.protocol.folding import Folding
+from walkback.protocol.functional_meter import FunctionalMeter
 from walkback.protocol.headline import GivenScores
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.judge import judge
@@ -64,6 +66,7 @@ def diagnose(
     forward_kwargs: Mapping[str, Any] | None = None,
     tokens: str | TokenReduction | None = None,
     null_draws: int = NULL_DRAWS,
+    functional: int | None = None,
     seed: int | None = None,
     require_all: bool = False,
     panel: str | None = None,
@@ -102,6 +105,8 @@ def diagnose(
         forward_kwargs: further arguments for every call of the model, the same for each.
         tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`.
         null_draws: how many fresh draws of the feedback the null of alignment rests on; 0 for no null.
+        functional: on how many samples to test whether the credit tells how the loss moves (perturbation ρ and nudge),
+            such as 64; they need no gradient, and some 70 forward passes in fp64 for each site.
         seed: the seed of the run, for the report and for combining several.
         require_all: make the verdict `incomplete` where a diagnostic was not measured.
         panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.
@@ -118,6 +123,7 @@ def diagnose(
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
+    tester = _tester(meter, functional)
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     ranks = Ranks.of(model, gather)
     with ranks.together(), untouched(plain) as as_found, source.untouched():
@@ -128,6 +134,7 @@ def diagnose(
         session = Session(
             plain, batches, parts, taken, reduction, meter, sites, micro_batch, ranks, given.baseline, source, as_found
         )
+        session.tester = tester
         fields = taken.fields(session.measure())
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
     fields |= given.fields()
@@ -148,6 +155,15 @@ def diagnose(
     )
 
 
+def _tester(meter: AlignmentMeter | None, samples: int | None) -> FunctionalMeter | None:
+    """What tests the credit functionally, where that was asked for."""
+    if samples is None:
+        return None
+    if meter is None:
+        raise InputError("functional= tests a credit, and none was given. Pass credit= too.")
+    return FunctionalMeter(meter.rule, samples)
+
+
 @dataclass
 class Session:
     """One measurement of one network: batches in, fields of `Measurements` out."""
@@ -164,6 +180,7 @@ class Session:
     baseline: FrozenBaseline | None = None
     source: Source = field(default_factory=Source)
     as_found: AsFound = nullcontext
+    tester: FunctionalMeter | None = None
     chain: Chain | None = None
     checked: bool = False
     """Whether the reference gradient is known to be that of the network."""
@@ -190,13 +207,19 @@ class Session:
                 fidelity = fidelity_of(seen, reference.exact) if reference.judged else Fidelity(None)
             folding.add(seen)
             self._align(seen, reference)
+            if self.tester is not None:
+                with self.as_found():
+                    self.tester.keep(batch, seen)
             del batch, seen  # before the next is joined, not after
         assert reference is not None
         assert folding is not None
         assert fidelity is not None
         fidelity, check = self.ranks.merged(folding, self.meter, fidelity, reference.check)
         self.checked = check.passed is True
-        return folding.fields() | fidelity.fields() | {"reference_check": check}
+        fields = folding.fields() | fidelity.fields() | {"reference_check": check}
+        if self.tester is not None:
+            fields |= self.tester.fields(self.model, chain, self.taken.loss, reference.sight)
+        return fields
 
     def _align(self, seen: Capture, reference: Reference) -> None:
         """Compare the credit with the gradient, where there is one of each."""

@@ -31,9 +31,15 @@ def read(measured: Measurements, thresholds: DiagnosticThresholds | None = None)
 
 
 def listed(readings: Iterable[Reading], panel: Panel) -> tuple[Reading, ...]:
-    """The readings that a report has: without those that have a section of their own, unless the panel names them."""
-    apart = {one.letter for one in known().values() if not one.listed and panel.member(one.letter) is None}
-    return tuple(reading for reading in readings if reading.letter not in apart)
+    """The readings that a report has: of the panel's members, and of those that ask to be listed."""
+    asked = {one.letter: one.listed for one in known().values() if panel.member(one.letter) is None}
+    wanted = {"always": True, "measured": False, "never": False}
+    return tuple(
+        reading
+        for reading in readings
+        if wanted[asked.get(reading.letter, "always")]
+        or (asked[reading.letter] == "measured" and reading.state is not State.NOT_MEASURED)
+    )
 
 
 def verdicts_on(readings: Sequence[Reading], deciding: str, require_all: bool = False) -> dict[str, PanelVerdict]:

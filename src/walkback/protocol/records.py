@@ -183,6 +183,19 @@ class Measurements(Record):
     nonfinite_logits: int | None = None
 
     alignment: Alignment | None = None
+    perturbation_rho: Numbers | None = None
+    """Correlation of ⟨a_l, εv⟩ with the change of the loss over random directions v, ε = 1e-3, at each site."""
+    perturbation_rho_intervals: tuple[Interval, ...] | None = None
+    scaled_rho: Numbers | None = None
+    """The same with a step in proportion to the stream, and credit of RMS 1 in each sample."""
+    scaled_rho_intervals: tuple[Interval, ...] | None = None
+    nudge: Numbers | None = None
+    """Mean change of the loss by a step of 0.01 against the credit, at each site."""
+    nudge_intervals: tuple[Interval, ...] | None = None
+    functional_samples: int | None = Field(default=None, ge=1)
+    """On how many samples those rest."""
+    no_functional: str = ""
+    """Why they were not measured, where they were asked for."""
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from walkback.protocol.diagnostics.declare import Comparison, Quantity, Threshold
 from walkback.protocol.records import Interval, Measurements, Reading, State
@@ -13,6 +13,9 @@ from walkback.strictness import about_to_compare
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
+
+
+Listed = Literal["always", "measured", "never"]
 
 
 class Diagnostic:
@@ -46,8 +49,8 @@ class Diagnostic:
     """Whether it can be measured only where the network has a gradient that can be trusted."""
     least_samples: ClassVar[int] = 1
     """With fewer there is nothing to measure."""
-    listed: ClassVar[bool] = True
-    """Whether every report has its reading; else only one whose panel names it."""
+    listed: ClassVar[Listed] = "always"
+    """Which reports have its reading, beside those whose panel names it: all, those where it was measured, or none."""
     measures: ClassVar[bool] = False
     """Whether it measures batches itself; set where `measure` is overridden. Else it judges what others measure."""
     curve: ClassVar[str] = ""

@@ -20,7 +20,7 @@ class LayerCosine(Diagnostic):
     meaning = "credit and gradient point elsewhere"
     subject = "the alignment of each layer"
     quantities = (Quantity("alignment", "Γ", "cosine", per_site=True),)
-    listed = False
+    listed = "never"
 
     def judge(self, measured: Measurements) -> Reading:
         """Reported where there is a cosine for every site."""
