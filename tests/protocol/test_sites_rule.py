@@ -433,6 +433,19 @@ def test_ends_that_are_none(end):
         walkback.diagnose(model, labelled(9, shape=IMAGES), **{end: "heads"})
 
 
+@pytest.mark.parametrize("named", [{"blocks": "!*,!*.*"}, {"head": "block1"}, {"stem": "classifier.0"}])
+def test_ends_that_leave_nothing_between_them(named):
+    with pytest.raises(BlocksError, match=r"take all of VGG's layers, so that none is left.*Name less in them"):
+        walkback.diagnose(written.VGG(), labelled(9, shape=IMAGES), **named)
+
+
+@pytest.mark.parametrize(("end", "side"), [("stem", "behind"), ("head", "before")])
+def test_a_block_that_is_an_end_too(end, side):
+    message = rf"block2\.0 is named in blocks= and does not lie {side} what {end}= names"
+    with pytest.raises(BlocksError, match=message):
+        walkback.diagnose(written.VGG(), labelled(9, shape=IMAGES), blocks="block2.0", **{end: "block2.0"})
+
+
 # What a model returns, and what it is called with.
 
 

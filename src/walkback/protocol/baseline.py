@@ -166,7 +166,9 @@ def freeze_blocks(
     if not any(p.requires_grad for name, p in everything.items() if name not in frozen):
         raise BaselineError(
             f"every trainable parameter of {type(plain).__name__} lies in its blocks ({stages.pattern}), so nothing is "
-            "left to train once they are frozen. Pass blocks= without the embedding and the head."
+            "left to train once they are frozen. Pass blocks= without the embedding and the head. A network that has "
+            "neither, such as a forward-forward one, has its untrained self for a baseline: give diagnose the accuracy "
+            "of that as a number."
         )
     for parameter in frozen.values():
         parameter.requires_grad_(False)

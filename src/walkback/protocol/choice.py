@@ -14,6 +14,7 @@ from walkback.protocol.chains import Run, innermost, runs_by_call
 from walkback.protocol.flow import Value
 from walkback.protocol.offers import Offers
 from walkback.protocol.parts import Division
+from walkback.protocol.skips import is_head
 from walkback.protocol.unrolled import unrolled_in_time
 
 
@@ -63,6 +64,11 @@ class _Choice:
                 f"{self.kind} is quantised: {quantised} and its like pass integers on, of which there is no norm and "
                 "no gradient. Diagnose the floating-point model that it was made from."
             )
+        if not self.division.whole and not self._hidden():
+            return BlocksError(
+                f"stem=, head= and what blocks= leaves out (!) take all of {self.kind}'s layers, so that none is left "
+                "for the blocks. Name less in them."
+            )
         by_call = self._by_call()
         if by_call:
             return self._called_again(by_call)
@@ -80,6 +86,11 @@ class _Choice:
             f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
             f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
         )
+
+    def _hidden(self) -> Run:
+        """What may be a block and is not the last layer."""
+        calls = [call for call in self.division.candidates() if call.has_matrix and self.watched.leads_on(call)]
+        return [call for call in calls if not is_head(self.watched, call)]
 
     def _is_one_layer(self) -> bool:
         layers = innermost([call for call in self.division.candidates() if call.has_matrix])

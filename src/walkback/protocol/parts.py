@@ -80,7 +80,20 @@ class Division:
                 f"blocks= names {outer.name} and {inner.name} inside it; expected blocks that come one after the "
                 f"other. Name one of the two alone; '!{inner.name}' leaves the inner one out."
             )
+        self._check_ends(run)
         return linked_runs(self.watched, run)
+
+    def _check_ends(self, run: Run) -> None:
+        """Named blocks must lie between the named ends."""
+        before = next((call for call in run if call.entered < self.stem_left), None)
+        behind = next((call for call in run if call.left > self.head_at), None)
+        if before is not None or behind is not None:
+            argument, call = ("stem", before) if before is not None else ("head", behind)
+            assert call is not None
+            raise BlocksError(
+                f"{call.name} is named in blocks= and does not lie {'behind' if argument == 'stem' else 'before'} what "
+                f"{argument}= names; expected stem, blocks and head one after the other. Leave it out of one of them."
+            )
 
     def _check_called(self, run: Run, selection: Selection) -> None:
         """Every named module, and every named call of it, must have happened."""
