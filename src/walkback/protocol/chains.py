@@ -111,17 +111,16 @@ class _Search:
         return self._outermost(found if any(len(run) > 1 for run in found) else self._longest(calls, lists) or found)
 
     def _longest(self, calls: Sequence[Call], families: Mapping[object, Run]) -> list[Run]:
-        linked = [self._one_per_skip(run) for f in families.values() for run in linked_runs(self.watched, f)]
+        linked = [run for family in families.values() for run in linked_runs(self.watched, family)]
         direct = [found for family in families.values() for found in self._direct(family) if self._is_stream(found[1])]
         direct = [found for found in direct if not any(self._is_beside(found[1], run) for run in linked)]
         direct = [found for found in direct if not any(_holds_some(found[1], run) for _, run in direct)]
         direct += [(len(run), run) for run in self._siblings(calls, [run for length, run in direct if length > 1])]
-        streams = [run for run in self._trimmed(linked) if self._is_stream(run)]
         # Chains in which one tensor is all of the stream, if there are any.
-        single = self._choose(
-            [found for found in direct if self._is_single(found[1])], filter(self._is_single, streams)
-        )
-        return single or self._choose(direct, streams)
+        alone = [found for found in direct if self._is_single(found[1])]
+        linked = linked if alone else [self._one_per_skip(run) for run in linked]
+        streams = [run for run in self._trimmed(linked) if self._is_stream(run)]
+        return self._choose(alone, filter(self._is_single, streams)) or self._choose(direct, streams)
 
     def _choose(self, direct: Sequence[tuple[int, Run]], through: Iterable[Run]) -> list[Run]:
         longest = max((length for length, _ in direct), default=0)
