@@ -64,6 +64,12 @@ def test_and_of_the_right_kind(name, place, new):
     assert ".py" not in str(told.value)
 
 
+@pytest.mark.parametrize("place", [["accuracy"], ["trace", -1, "accuracy"], ["report", "headline_acc"]])
+def test_an_accuracy_that_was_edited_in_one_place_is_refused(place):
+    with pytest.raises(RecordError, match=r"run\.json contradicts itself on the accuracy of its run: "):
+        require_result(changed(RESULT, place, RESULT["accuracy"] - 0.1), "run.json")
+
+
 @pytest.mark.parametrize("name", ["id", "baseline"])
 def test_an_id_in_an_audit_leads_nowhere_else(name):
     with pytest.raises(RecordError, match=f"{name}: "):

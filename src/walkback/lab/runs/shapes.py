@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from walkback.errors import RecordError
 from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.ids import ID_LENGTH, is_id
+from walkback.protocol.contradictions import ROUNDING
 from walkback.protocol.schema import explain
 
 Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
@@ -146,9 +147,22 @@ def require_shape(shape: type[Shape], data: Any, source: object) -> dict[str, An
 def require_result(data: Any, source: object, shape: type[CourseShape] = ResultShape) -> dict[str, Any]:
     """The result of a run, every line of its trace included."""
     result = require_shape(shape, data, source)
-    for number, line in enumerate(result["trace"]):
-        require_line(line, f"{source}, entry {number} of its trace,")
+    lines = [
+        require_line(line, f"{source}, entry {number} of its trace,") for number, line in enumerate(result["trace"])
+    ]
+    _require_one_accuracy(result, lines[-1].accuracy, source)
     return result
+
+
+def _require_one_accuracy(result: dict[str, Any], last: float, source: object) -> None:
+    """What a run reached is in its file up to three times: an edit of one of them is seen by the others."""
+    report = result.get("report")
+    said = {"accuracy": result.get("accuracy"), "its trace": last}
+    said |= {"its report": report.get("headline_acc")} if isinstance(report, dict) else {}
+    known = {name: value for name, value in said.items() if isinstance(value, int | float)}
+    if not max(known.values()) - min(known.values()) <= ROUNDING:
+        told = ", ".join(f"{value:.4f} by {name}" for name, value in known.items())
+        raise RecordError(f"{source} contradicts itself on the accuracy of its run: {told}. Train the run again.")
 
 
 def require_line(line: Mapping[str, Any], source: object) -> EpochRecord:
