@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from walkback.cli import main
+from walkback.errors import InputError
+from walkback.protocol.schema import write_whole
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESULTS = Path(__file__).parents[2] / "results"
@@ -127,3 +129,18 @@ def test_a_file_of_ones_own_is_written_anew(folder, monkeypatch, capsys, words):
     for _ in range(2):
         status, error = run(monkeypatch, capsys, *words.split())
         assert status in (0, 1), error
+
+
+def test_links_that_lead_in_a_circle_are_told(folder, monkeypatch, capsys):
+    Path("round.html").symlink_to("round.html")
+    for words in (["report", "a.json", "--html", "round.html"], ["replay", "a.json", "--json", "round.html"]):
+        monkeypatch.setattr(sys, "argv", ["walkback", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.startswith(
+            "walkback: cannot write round.html: Too many levels of symbolic links"
+        )
+    with pytest.raises(InputError, match=r"cannot write round\.html: Too many levels"):
+        write_whole("round.html", "x")
+    assert Path("round.html").is_symlink()

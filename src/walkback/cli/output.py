@@ -40,12 +40,23 @@ def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path
             raise InputError(f"cannot write {path}: it is a folder. Give the path of a file.")
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}. Make it, or give another path.")
+        if path.is_symlink():
+            _require_an_end(path)
     read = [place for each in inputs for place in _places(str(each)) if place.exists()]
     require_apart(paths, read)
     folders = {(place if place.is_dir() else place.parent).resolve() for place in read}
     for path in paths:
         if path.is_file() and any(_is_record(path.resolve(), folder) for folder in folders):
             raise InputError(f"cannot write {path}: it is a record, of the folder that is read. Give another path.")
+
+
+def _require_an_end(link: Path) -> None:
+    from walkback.protocol.schema import followed
+
+    try:
+        followed(link)
+    except OSError as error:
+        raise InputError(f"cannot write {link}: {error.strerror}. Give another path.") from None
 
 
 def require_apart(outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:

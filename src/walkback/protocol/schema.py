@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -93,7 +94,7 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         if target.exists() and not target.is_file() and not target.is_dir():
             target.write_bytes(data)
             return target
-        target = target.resolve() if target.is_symlink() else target
+        target = followed(target) if target.is_symlink() else target
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a folder that exists.") from None
@@ -114,6 +115,16 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return target
+
+
+def followed(link: Path) -> Path:
+    """Where a link leads, whether anything is there or not; links that lead in a circle raise OSError."""
+    try:
+        link.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return link.resolve()
 
 
 def content_digest(value: Any) -> str:
