@@ -39,6 +39,7 @@ def network(
     fidelity: float | None = 1.0,
     orders: Mapping[str, float] | None = None,
     with_null: NullAlignment | None = None,
+    classes: int | None = 10,
 ) -> DiagnosticReport:
     """A judged network: `h` at the deepest site, reached by one block that multiplies by `growth`."""
     alignment = None
@@ -59,6 +60,7 @@ def network(
         frozen_baseline_acc=frozen,
         frozen_baseline_samples=None if frozen is None else 10_000,
         alignment=alignment,
+        classes=classes,
     )
     return judge(measured, method_name=label, seed=seed)
 

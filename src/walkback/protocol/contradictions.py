@@ -29,8 +29,8 @@ WRONG_GRADIENT = 0.3
 """The error against finite differences from which a gradient is wrong, whatever the step size."""
 
 _COUNTED = (
-    "samples", "tokens", "headline_samples", "headline_answers", "frozen_baseline_samples", "frozen_baseline_answers",
-    "last_site", "stability_layer", "site_numbers",
+    "samples", "tokens", "classes", "headline_samples", "headline_answers", "frozen_baseline_samples",
+    "frozen_baseline_answers", "last_site", "stability_layer", "site_numbers",
 )  # fmt: skip
 _NO_REFERENCE = ("error_size", "alignment")
 """Quantities of diagnostics of the gradient that do not rest on the reference alone."""
@@ -53,6 +53,8 @@ def contradictions(measured: Measurements) -> Iterator[str]:
         if quantity.kind == "cosine" and quantity.name != "alignment":
             yield from _beyond_one(quantity.name, measured.value_of(quantity.name))
     yield from (f"perplexity is {x}; it is 1 or more" for x in _finite(measured.perplexity) if x < 1 - ROUNDING)
+    if measured.classes is not None and measured.classes < 2:
+        yield f"classes is {measured.classes}; there are 2 or more to choose from"
     at_sites = [q.name for q in declared if q.per_site and q.kind != "broken" and q.name != "alignment"]
     yield from _samples(measured, at_sites)
     yield from _broken_samples(measured)

@@ -127,11 +127,14 @@ class Answers:
     samples: int
     surprise: float | None = None
     """Of tokens, −log p of the right one, summed over all that are scored; None where samples are no sequences."""
+    classes: int | None = None
+    """How many each was chosen from."""
 
     def plus(self, other: Answers) -> Answers:
         """Both together."""
         both = None if self.surprise is None or other.surprise is None else self.surprise + other.surprise
-        return Answers(self.correct + other.correct, self.answers + other.answers, self.samples + other.samples, both)
+        counts = self.correct + other.correct, self.answers + other.answers, self.samples + other.samples
+        return Answers(*counts, both, self.classes or other.classes)
 
     @property
     def perplexity(self) -> float | None:
@@ -159,7 +162,8 @@ def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
     hits = (logits.argmax(dim=-1) == targets) & scored & known
     samples = int(scored.reshape(len(scored), -1).any(dim=1).sum())
     surprise = _surprise(logits, targets) if logits.ndim == 3 and _in_range(logits, targets) else None
-    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise)
+    classes = logits.shape[-1] if logits.shape[-1] > 1 else None  # of one number nothing is chosen
+    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise, classes)
 
 
 def _surprise(logits: Tensor, targets: Tensor) -> float:

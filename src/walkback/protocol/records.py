@@ -177,6 +177,9 @@ class Measurements(Record):
     frozen: Frozen | None = None
     """What the baseline froze; None where that is not known."""
 
+    classes: int | None = None
+    """How many an answer is chosen from: guessing is right once in that many. Of language models, the tokens."""
+
     nonfinite_hiddens: Counts | None = None
     """How many samples have a NaN or Inf in h_l, at each site."""
     nonfinite_grads: Counts | None = None

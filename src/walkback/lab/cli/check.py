@@ -10,6 +10,10 @@ import typer
 from walkback.cli.options import ResultsOption, RunsOption
 from walkback.cli.output import folder_for, output
 
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", metavar="DIR", help="Write the table as a page to this folder.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -21,7 +25,7 @@ def check(
     workers: Annotated[int, typer.Option(min=1, help="Processes that train at once.")] = 2,
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
-    docs: Annotated[Path, typer.Option(metavar="DIR", help="Where the page is written.")] = Path("docs/studies"),
+    markdown: MarkdownOption = None,
 ) -> int:
     """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes."""
     import json
@@ -33,14 +37,16 @@ def check(
     from walkback.protocol.schema import write_whole
     from walkback.protocol.verdict import EXIT_ERROR
 
-    results, docs = folder_for(results), folder_for(docs)  # what cannot be written is better told before the work
+    results = folder_for(results)  # what cannot be written is better told before the work
+    pages = folder_for(markdown) if markdown is not None else None
     store = open_store(runs, results / "runs")
     configs = [config for recipe in RECIPES for config in recipe.configs()]
     errors = {} if untrained else train_under_display(configs, store, executor_from(workers))
     result = compare(store)
     write_whole(results / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     drawn = page(result)
-    write_whole(docs / "zoo_check.md", drawn.markdown())
+    if pages is not None:
+        write_whole(pages / "zoo_check.md", drawn.markdown())
     for block in drawn.blocks():
         output().print(block)
     return EXIT_ERROR if errors else 0

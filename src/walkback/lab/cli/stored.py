@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RunError
 from walkback.lab.runs.store import RunStore, StoredRun, open_store
+from walkback.lab.runs.verbs import todays
 
 if TYPE_CHECKING:
     from walkback.protocol.records import DiagnosticReport
@@ -99,5 +100,5 @@ def _newest_file(stored: StoredRun) -> Path:
     stored.fetch()
     found = newest(stored.checkpoints)
     if found is None:
-        raise RunError(f"run {stored.run_id} has no checkpoint. Train it: {stored.settings['command']}")
+        raise RunError(f"run {stored.run_id} has no checkpoint. Train it: {todays(stored.settings['command'])}")
     return found.path

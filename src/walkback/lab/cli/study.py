@@ -19,7 +19,9 @@ NAMES = (
     "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, triangulation, "
     "false-positives, variants, or all"
 )
-MarkdownOption = Annotated[Path, typer.Option("--markdown", metavar="DIR", help="Where the page is written.")]
+MarkdownOption = Annotated[
+    Path | None, typer.Option("--markdown", metavar="DIR", help="Write a page with all answers so far to this folder.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,11 +36,11 @@ def study(
         typer.Argument(metavar="[AUDIT…]", help="Audits as JSON, recorded ones too. Default: all in RESULTS."),
     ] = None,
     results: ResultsOption = Path("results"),
-    markdown: MarkdownOption = Path("docs/studies"),
+    markdown: MarkdownOption = None,
 ) -> int:
     """Answer a question from audits on record: no training, seconds.
 
-    Prints the answer, and writes it as JSON to RESULTS and as a page of Markdown with all answers so far.
+    Prints the answer and writes it as JSON to RESULTS; with --markdown, also as a page with all answers so far.
     """
     from walkback.lab.studies import STUDIES
     from walkback.lab.studies.audited import audits_in, load_audit
@@ -57,20 +59,24 @@ def study(
     for each, made, drawn in answers:
         for result in made:
             each.save(folder_for(results), result)
-        page = _write_page(each, results, markdown) if each.files(results) else None
+        page = _write_page(each, results, markdown) if markdown and each.files(results) else None
         for block in drawn:
             output().print(block)
-        if page:
-            output().print(f"kept in {results}, page in {page}")
+        if made or page:
+            output().print(f"kept in {results}" + (f", page in {page}" if page else ""))
     return 0
 
 
 def _require_apart(
-    answers: Sequence[tuple[Study, list[dict[str, Any]], list[Any]]], audits: list[Path], results: Path, pages: Path
+    answers: Sequence[tuple[Study, list[dict[str, Any]], list[Any]]],
+    audits: list[Path],
+    results: Path,
+    pages: Path | None,
 ) -> None:
     """Raise where an answer or a page would be written over an audit, or over another."""
     files = [study.file(results, result["audit"]) for study, made, _ in answers for result in made]
-    require_apart([*files, *(pages / f"{study.stem}.md" for study, _, _ in answers)], audits)
+    written = [] if pages is None else [pages / f"{study.stem}.md" for study, _, _ in answers]
+    require_apart([*files, *written], audits)
 
 
 def _asked(study: Study, audits: Sequence[Audit], *, insist: bool) -> list[Audit]:

@@ -8,6 +8,7 @@ from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, near, 
 from walkback.lab.evidence.reading import (
     FAILING,
     PRESET,
+    PUBLISHED,
     RECORD,
     accuracy,
     all_fire,
@@ -42,7 +43,7 @@ def _words(reports: list[DiagnosticReport]) -> str:
 
 def _trustworthy(results: Results, label: str, acc: Range, norm: Range, gradient: Range) -> Outcome:
     reports = results.reports(RECORD, label)
-    agree = [passes(report, "abcd") for report in reports]
+    agree = [passes(report, PUBLISHED) for report in reports]
     figures = [_figures(report, acc, norm, gradient) for report in reports]
     return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} trustworthy; {_words(reports)}")
 

@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, same_scale
-from walkback.lab.evidence.reading import FAILING, LONG, PRESET, count, fires, passes, span
+from walkback.lab.evidence.reading import FAILING, LONG, PRESET, PUBLISHED, count, fires, passes, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE, commands, published_five
 from walkback.present.numbers import figure
@@ -20,7 +20,7 @@ OF_FIVE = "Over BP, DFA, both bridges and EP as the source defines them, each of
 def _gap(results: Results, letter: str, published: float) -> Outcome:
     """Healthy against degenerate by verdict, and passing against firing this diagnostic: both have to be far apart."""
     reports = published_five(results)
-    by_verdict = _ratio([(r, not passes(r, "abcd")) for r in reports], letter)
+    by_verdict = _ratio([(r, not passes(r, PUBLISHED)) for r in reports], letter)
     by_reading = _ratio([(r, fires(r, letter)) for r in reports], letter)
     apart = [gap is not None and gap[2] >= FAR_APART for gap in (by_verdict, by_reading)]
     status = by_cases(apart, [by_verdict is not None and same_scale(by_verdict[2], published, math.inf)])

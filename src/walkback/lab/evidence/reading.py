@@ -8,8 +8,11 @@ from typing import Any
 
 from walkback.lab.evidence.results import NotOnRecordError
 from walkback.present.numbers import figure
+from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, State
 
+PUBLISHED = tuple(member.letter for member in APRIL_2026.members)
+"""The diagnostics that the claims speak of."""
 RECORD, LONG = "resmlp_d256", "resmlp_d256_100ep"
 PUBLISHED_METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
 FAILING = ("dfa", "state_bridge", "credit_bridge")
@@ -26,12 +29,12 @@ def fires(report: DiagnosticReport, letter: str) -> bool:
     return state is State.FIRE
 
 
-def passes(report: DiagnosticReport, letters: str) -> bool:
+def passes(report: DiagnosticReport, letters: Iterable[str]) -> bool:
     """Whether every one of these diagnostics passes."""
     return not any(fires(report, letter) for letter in letters)
 
 
-def all_fire(report: DiagnosticReport, letters: str) -> bool:
+def all_fire(report: DiagnosticReport, letters: Iterable[str]) -> bool:
     """Whether every one of these diagnostics fires."""
     return all(fires(report, letter) for letter in letters)
 
@@ -98,5 +101,5 @@ def norm_words(reports: Sequence[DiagnosticReport]) -> str:
 def fired_letters(reports: Iterable[DiagnosticReport]) -> str:
     """Which diagnostics fire on how many of the reports: `(a) 3, (b) 3, (d) 2`."""
     found = list(reports)
-    counts = {letter: sum(report.reading(letter).state is State.FIRE for report in found) for letter in "abcd"}
+    counts = {letter: sum(report.reading(letter).state is State.FIRE for report in found) for letter in PUBLISHED}
     return ", ".join(f"({letter}) {number}" for letter, number in counts.items() if number) or "none"

@@ -18,6 +18,8 @@ def _untrained(results: Results) -> Outcome:
     seeds = {network["seed"] for network in networks}
     if len(seeds) < SEEDS_NEEDED or len(seeds) < len(networks):
         raise NotOnRecordError(f"random_init_{RECORD}.json has {len(networks)} networks of {len(seeds)} seeds")
+    if any(n["near_chance"] is None for n in networks):
+        raise NotOnRecordError(f"random_init_{RECORD}.json does not know what chance is")
     agree = [n["near_chance"] and n["verdict"] == "trustworthy" for n in networks]
     figures = [_as_published(n) for n in networks]
     words = (

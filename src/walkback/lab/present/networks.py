@@ -13,6 +13,7 @@ from walkback.lab.runs.ids import checked_id, held_to_id, is_id
 from walkback.lab.runs.options import SECTIONS
 from walkback.lab.runs.shapes import require_line, require_result
 from walkback.lab.runs.store import RESULT_VERSION, RunStore, StoredRun
+from walkback.lab.runs.verbs import todays, with_todays_commands
 from walkback.lab.studies.audited import load_audit
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
@@ -163,7 +164,7 @@ def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, 
         ids = result["id"], result["baseline"]["id"] if result["baseline"] else ""
     frozen_at: list[float | None] = [*frozen[: len(moments)], *[None] * (len(moments) - len(frozen))]
     named = report.model_copy(update={"method_name": label})
-    return Network(named, moments, frozen_at if frozen else (), about, *ids, result)
+    return Network(named, moments, frozen_at if frozen else (), about, *ids, with_todays_commands(result))
 
 
 def _trail(trace: Iterable[Mapping[str, Any]], frozen: Sequence[float]) -> Trail:
@@ -188,7 +189,7 @@ def _configuration(config: Mapping[str, Any]) -> Facts:
 
 def _made_by(result: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Facts:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    rows = [("command", result["command"]), ("run", result["id"]), ("versions", versions)]
+    rows = [("command", todays(result["command"])), ("run", result["id"]), ("versions", versions)]
     rows += [("commit", str(result["commit"])), ("date", str(result["date"]))]
     return rows if baseline is None else [*rows, ("commit of its frozen baseline", str(baseline["commit"]))]
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RunError
+from walkback.lab.runs.classes import with_classes
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.ids import frozen_settings
+from walkback.lab.runs.verbs import todays
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import reading
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
 
 FROZEN = Frozen(blocks=("blocks.*",))
 """What the matched baseline of any run freezes: every block of a `BlockModel`, and nothing else."""
+
+
+_NOT_PREDICTED = "and the bridge did not learn to predict it there, so Γ at those sites says nothing of training"
+_LEARNT_BEHIND_H_0 = {
+    "state_bridge": _NOT_PREDICTED,
+    "credit_bridge_vector": _NOT_PREDICTED,
+    "credit_bridge": "but its value network learnt at every site, so Γ at those sites is of that network and of no "
+    "block",
+}
+"""What an auxiliary network learns at the sites of frozen blocks, by method; others have none."""
 
 
 def matched_baseline(config: RunConfig) -> RunConfig | None:
@@ -64,8 +76,13 @@ def joined_report(
     """A result's report with its baseline's accuracy, judged again; both as `result.json` holds them."""
     if result["report"] is None:
         raise RunError(f"run {result['id']} has no report: {result['unmeasured']}")
-    report = DiagnosticReport.from_dict(result["report"], f"run {result['id']}")
+    report = with_classes(DiagnosticReport.from_dict(result["report"], f"run {result['id']}"), _data_of(result))
     return join(report, result, baseline, thresholds, require_all=require_all)
+
+
+def _data_of(result: Mapping[str, Any]) -> str | None:
+    config = result.get("config")
+    return config.get("data") if isinstance(config, Mapping) else None
 
 
 def join(
@@ -107,10 +124,10 @@ def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str
 
 
 def baseline_note(described: Mapping[str, Any]) -> str:
-    """What to do for (d)."""
+    """What to do for (d); of a baseline, what its Γ is of."""
     if described["baseline"] is None:
-        return (
-            "Its blocks are frozen or left out: it is a baseline, and has none of its own. Nothing followed its credit "
-            "behind h_0, and a bridge did not learn to predict it there, so Γ at those sites says nothing of training."
-        )
-    return f"For (d), train the matched frozen baseline: {described['baseline']['command']}"
+        followed = "Nothing followed its credit behind h_0"
+        learnt = _LEARNT_BEHIND_H_0.get((described.get("config") or {}).get("method", ""))
+        says = f"{followed}, {learnt}." if learnt else f"{followed}, so Γ at those sites says nothing of training."
+        return f"Its blocks are frozen or left out: it is a baseline, and has none of its own. {says}"
+    return f"For (d), train the matched frozen baseline: {todays(described['baseline']['command'])}"

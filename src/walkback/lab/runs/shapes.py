@@ -124,9 +124,24 @@ class ReportShape(Shape):
     frozen_baseline_acc: Any
 
 
+class GridRowShape(Shape):
+    """One method of a grid, as far as its data set is looked up."""
+
+    label: str
+    settings: dict[str, Any]
+
+
+class GridShape(Shape):
+    """The grid of an audit, as far as its data sets are looked up."""
+
+    data: str = ""
+    rows: list[GridRowShape] = Field(default_factory=list)
+
+
 class AuditShape(Shape):
     """An audit: `audit_NAME.json`."""
 
+    config: GridShape | None = None
     reports: list[dict[str, Any]]
     runs: list[RowShape]
     name: Any

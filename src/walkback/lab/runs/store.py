@@ -31,6 +31,7 @@ from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.ids import checked_id, held_to_id, is_id
 from walkback.lab.runs.own_files import refuse_link
 from walkback.lab.runs.shapes import RunShape, require_line, require_result, require_shape
+from walkback.lab.runs.verbs import todays
 from walkback.protocol.schema import read_json, write_whole
 
 ENVIRONMENT = "WALKBACK_RUNS"
@@ -160,7 +161,7 @@ class StoredRun:
     def result(self) -> dict[str, Any]:
         """What the finished run left; a run that is not finished is refused."""
         if not self.finished:
-            raise RunError(f"run {self.run_id} is not finished. Go on with: {self.settings['command']}")
+            raise RunError(f"run {self.run_id} is not finished. Go on with: {todays(self.settings['command'])}")
         result = read_json(self.result_file)
         if not isinstance(result, dict) or not result.keys() >= RESULT_PARTS:
             raise RecordError(f"{self.result_file} is not the result of a run. Remove it, and train the run again.")

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
+from walkback.lab.runs.classes import with_classes
 from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.ids import checked_id, held_to_id
 from walkback.lab.runs.shapes import AuditShape, CourseShape, require_line, require_result, require_shape
+from walkback.lab.runs.verbs import todays
 from walkback.lab.studies.audit import AUDIT_VERSION
 from walkback.protocol.again import warn_of_stored
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.schema import audit_digest, content_digest, file_name, read_json, reading
 from walkback.watch.replay import Replayed, replay
-
-CLASSES = 10
-"""Of every data set in the zoo, and of the recorded audits."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,11 @@ def measurements(record: EpochRecord, convention: float = 1.0) -> Measurements:
     return measured.model_copy(update={"bp_grad_norms": tuple(g * convention for g in measured.bp_grad_norms)})
 
 
+def chance_of(report: DiagnosticReport) -> float | None:
+    """The accuracy of guessing; None where nobody knows how many classes there are."""
+    return 1 / report.classes if report.classes else None
+
+
 def mean_alignment(sites: Sequence[float] | None) -> float | None:
     """Γ as the field reports it: one number, the mean over all sites, site 0 included."""
     return sum(sites) / len(sites) if sites else None
@@ -81,9 +85,10 @@ class Audit:
     """Of what it says: a study's answer is to this and to no other."""
 
     @property
-    def chance(self) -> float:
-        """The accuracy of guessing."""
-        return 1 / CLASSES
+    def chance(self) -> float | None:
+        """The accuracy of guessing, where it is known and the same for all networks."""
+        found = {chance_of(report) for report in self.reports}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def labels(self) -> list[str]:
@@ -135,9 +140,17 @@ def load_audit(path: Path) -> Audit:
     with reading(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
         warn_of_stored(reports, path)
+        named = _data_sets(data.get("config") or {})
+        reports = tuple(with_classes(report, named.get(report.method_name)) for report in reports)
         rows = tuple(data["runs"])
         name = file_name(data["name"], f"the name of the audit in {path}")
         return Audit(name, path, reports, rows, audit_digest(data))
+
+
+def _data_sets(grid: Mapping[str, Any]) -> dict[str, str]:
+    """The data set of each method of a grid."""
+    rows = [(row["label"], row["settings"]) for row in grid.get("rows", ())]
+    return {label: str(settings.get("data", grid.get("data"))) for label, settings in rows}
 
 
 def _with_seed(entry: Replayed) -> DiagnosticReport:
@@ -173,8 +186,8 @@ def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
 def _run_file(folder: Path, run_id: str, command: str) -> dict[str, Any]:
     path = folder / f"{checked_id(run_id, 'the audit')}.json"
     if not path.exists():
-        raise RecordError(f"the audit refers to {path}, which is not there. Make the run again: {command}")
-    result = held_to_id(read_json(path), run_id, path, f"make the run again: {command}")
+        raise RecordError(f"the audit refers to {path}, which is not there. Make the run again: {todays(command)}")
+    result = held_to_id(read_json(path), run_id, path, f"make the run again: {todays(command)}")
     return require_result(result, path, CourseShape)
 
 

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.lab.runs.stamp import stamp
+from walkback.lab.runs.verbs import todays
 from walkback.lab.studies.audited import Audit
 from walkback.present.numbers import figure
 from walkback.present.page import Grid, Heading, Page
+from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.schema import STUDY_VERSION, read_json, write_whole
 
@@ -68,7 +70,7 @@ class Study(NamedTuple):
         parts: list[str | Grid | Heading] = [self.question]
         for path in self.files(results):
             result = load_result(path)
-            parts += [Heading(result["audit"]), f"From {result['source']}, by: {result['command']}"]
+            parts += [Heading(result["audit"]), f"From {result['source']}, by: {todays(result['command'])}"]
             parts += self.draw(result)
         return Page(self.title, parts)
 
@@ -118,8 +120,10 @@ def firing(report: DiagnosticReport) -> str:
 
 
 def unmeasured(report: DiagnosticReport) -> str:
-    """The letters of the diagnostics that were not measured, which is not to say that they pass."""
-    return "".join(reading.letter for reading in report.readings if reading.state is State.NOT_MEASURED)
+    """The letters of the panel's diagnostics that were not measured, which is not to say that they pass."""
+    missing = [reading.letter for reading in report.readings if reading.state is State.NOT_MEASURED]
+    panel = panel_named(report.panel)
+    return "".join(letter for letter in missing if panel.member(letter) is not None)
 
 
 def fired_words(fired: str, missing: str) -> str:

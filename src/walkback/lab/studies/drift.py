@@ -12,6 +12,7 @@ from typing import Any
 from walkback.lab.studies.base import Result, number
 from walkback.present.numbers import figure
 from walkback.present.page import Grid
+from walkback.protocol.diagnostics.direction_drift import DirectionDrift
 from walkback.protocol.drift_share import SMALL_SHARE, implied_share, stability_at
 from walkback.protocol.records import DiagnosticReport, State
 
@@ -21,8 +22,8 @@ DRIFT, BATCH = "drift", "batch size"
 
 def firings(reports: tuple[DiagnosticReport, ...]) -> list[dict[str, Any]]:
     """Every report on which (c) fires on a finite figure, with ρ, c(n) and what it is."""
-    fired = [r for r in reports if r.reading("c").state is State.FIRE and r.cross_batch_stability is not None]
-    return [_firing(report) for report in fired]
+    fired = [r for r in reports if r.reading(DirectionDrift.letter).state is State.FIRE]
+    return [_firing(report) for report in fired if report.cross_batch_stability is not None]
 
 
 def _firing(report: DiagnosticReport) -> dict[str, Any]:

@@ -15,11 +15,15 @@ from walkback.lab.studies.base import Parts, Result, Study, number
 from walkback.lab.studies.temporal import LARGE_BATCH, fired_at
 from walkback.present.numbers import percent
 from walkback.present.page import Grid, Heading
+from walkback.protocol.diagnostics.direction_drift import DirectionDrift
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
 
+GROWTH, FLOOR, DRIFT = ResidualGrowth.letter, GradientFloor.letter, DirectionDrift.letter
 RULES: dict[str, tuple[str, ...]] = {
-    "(a) or (b)": ("a", "b"),
-    f"(a) or (b), ‖g‖ at {LARGE_BATCH}": ("a", f"b at {LARGE_BATCH}"),
-    "(a), (b) or (c)": ("a", "b", "c"),
+    f"({GROWTH}) or ({FLOOR})": (GROWTH, FLOOR),
+    f"({GROWTH}) or ({FLOOR}), ‖g‖ at {LARGE_BATCH}": (GROWTH, f"{FLOOR} at {LARGE_BATCH}"),
+    f"({GROWTH}), ({FLOOR}) or ({DRIFT})": (GROWTH, FLOOR, DRIFT),
 }
 
 

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from walkback.lab.studies.audited import Audit, TracedRun
-from walkback.lab.studies.base import Parts, Result, Study, shown, unmeasured
+from walkback.lab.studies.base import Parts, Result, Study, shown
 from walkback.present.numbers import percent
 from walkback.present.page import Grid, Heading
+from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, State
 
-LETTERS = "abc"
+PUBLISHED = tuple(member.letter for member in APRIL_2026.members if member.letter != FrozenMargin.letter)
 """(d) is about what the blocks add, and these runs have no baseline."""
 
 
 def answer(audit: Audit) -> dict[str, Any]:
     """Rates of firing, and every network that fires with the figures beside the diagnostics."""
-    networks = [_network(report) for report in audit.reports]
-    rates = {
-        letter: {
-            "fired": sum(letter in n["fired"] for n in networks),
-            "of": sum(letter not in unmeasured(report) for report in audit.reports),
-        }
-        for letter in LETTERS
-    }
+    letters = _letters(audit.reports)
+    rates = {letter: _rate([_state(report, letter) for report in audit.reports]) for letter in letters}
     courses = [_ever(run) for run in audit.traces]
-    ever = {letter: {"fired": sum(letter in c for c in courses), "of": len(courses)} for letter in LETTERS}
-    return {"rates": rates, "ever": ever, "networks": networks}
+    ever = {letter: {"fired": sum(letter in c for c in courses), "of": len(courses)} for letter in letters}
+    return {"rates": rates, "ever": ever, "networks": [_network(report, letters) for report in audit.reports]}
+
+
+def _letters(reports: Sequence[DiagnosticReport]) -> list[str]:
+    """The published diagnostics, and others that were measured on some network."""
+    found = [r.letter for report in reports for r in report.readings if r.state in (State.PASS, State.FIRE)]
+    return list(dict.fromkeys([*PUBLISHED, *(letter for letter in found if letter != FrozenMargin.letter)]))
+
+
+def _state(report: DiagnosticReport, letter: str) -> State:
+    return next((r.state for r in report.readings if r.letter == letter), State.NOT_MEASURED)
+
+
+def _rate(states: Sequence[State]) -> dict[str, int]:
+    return {"fired": states.count(State.FIRE), "of": len(states) - states.count(State.NOT_MEASURED)}
 
 
 def _ever(run: TracedRun) -> set[str]:
@@ -35,14 +47,14 @@ def _ever(run: TracedRun) -> set[str]:
     return {reading.letter for reading in readings if reading.state is State.FIRE}
 
 
-def _network(report: DiagnosticReport) -> dict[str, Any]:
+def _network(report: DiagnosticReport, letters: Sequence[str]) -> dict[str, Any]:
     site = report.stability_layer
     return {
         "label": report.method_name,
         "seed": report.seed,
         "accuracy": report.headline_acc,
-        "fired": "".join(r.letter for r in report.readings if r.state is State.FIRE and r.letter in LETTERS),
-        "case": report.reading("b").case,
+        "fired": "".join(r.letter for r in report.readings if r.state is State.FIRE and r.letter in letters),
+        "case": report.reading(GradientFloor.letter).case,
         "growth": report.max_per_block_growth,
         "last_gradient": report.bp_grad_norms[-1] if report.bp_grad_norms else None,
         "stability": report.cross_batch_stability,
@@ -56,7 +68,7 @@ def _network(report: DiagnosticReport) -> dict[str, Any]:
 def draw(result: Result) -> Parts:
     """The rates, then the networks that fire."""
     counted = [result[when] for when in ("rates", "ever")]
-    rates = [[f"({n})", *(f"{count[n]['fired']} of {count[n]['of']}" for count in counted)] for n in LETTERS]
+    rates = [[f"({n})", *(f"{count[n]['fired']} of {count[n]['of']}" for count in counted)] for n in result["rates"]]
     names = ("growth", "last_gradient", "stability", "error_size", "scale_free", "fidelity", "drift_share")
     fired = [
         [

@@ -10,8 +10,14 @@ from typing import Any
 from walkback.lab.studies.audited import Audit
 from walkback.lab.studies.base import Parts, Result, Study, shown
 from walkback.present.page import Grid
-from walkback.protocol.records import DiagnosticReport, Reading
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
+from walkback.protocol.panels.april2026 import APRIL_2026
+from walkback.protocol.records import DiagnosticReport, State
 from walkback.watch.partial import PartialMeasurements, partial_audit
+
+PUBLISHED = tuple(member.letter for member in APRIL_2026.members)
+GROWTH, FLOOR = ResidualGrowth.letter, GradientFloor.letter
 
 
 def answer(audit: Audit) -> dict[str, Any]:
@@ -46,15 +52,21 @@ def _run(report: DiagnosticReport) -> dict[str, Any]:
         "largest_growth": report.max_per_block_growth,
         "proxy_site": known.blocks // 2,
         "proxy_gradient": known.bp_grad_norms.get(known.blocks // 2),
-        "readings": {r.letter: [r.state.value, _state(report.reading(r.letter))] for r in judged.readings},
-        "sentence": judged.reading("a").sentence,
+        "readings": _readings(judged, report),
+        "sentence": judged.reading(ResidualGrowth.letter).sentence,
         "verdict": judged.verdict,
         "full_verdict": report.verdict,
     }
 
 
-def _state(reading: Reading) -> str:
-    return reading.state.value
+def _readings(judged: DiagnosticReport, report: DiagnosticReport) -> dict[str, list[str]]:
+    """From the log and in full, of the published diagnostics and of others that were measured."""
+    full = {reading.letter: reading.state for reading in report.readings}
+    return {
+        r.letter: [r.state.value, full[r.letter].value]
+        for r in judged.readings
+        if r.letter in full and (r.letter in PUBLISHED or full[r.letter] in (State.PASS, State.FIRE))
+    }
 
 
 def _counts(runs: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
@@ -70,16 +82,18 @@ def _counts(runs: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
 
 def draw(result: Result) -> Parts:
     """One row for each run, then what became of the readings."""
-    headings = ("method", "seed", "geometric mean", "largest growth", "(a)", "proxy ‖g‖", "(b)", "(c)", "(d)")
+    others = [letter for letter in PUBLISHED if letter not in (GROWTH, FLOOR)]
+    sizes = ("geometric mean", "largest growth", f"({GROWTH})", "proxy ‖g‖", f"({FLOOR})")
+    headings = ("method", "seed", *sizes, *(f"({letter})" for letter in others))
     rows = [
         [
             run["label"],
             str(run["seed"]),
             shown(run["geometric_mean"]),
             shown(run["largest_growth"]),
-            run["readings"]["a"][0],
+            run["readings"][GROWTH][0],
             f"g_{run['proxy_site']}: {shown(run['proxy_gradient'])}",
-            *(run["readings"][letter][0] for letter in "bcd"),
+            *(run["readings"][letter][0] for letter in (FLOOR, *others)),
         ]
         for run in result["runs"]
     ]

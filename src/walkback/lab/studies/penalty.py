@@ -10,6 +10,7 @@ from walkback.lab.studies.audited import Audit
 from walkback.lab.studies.base import Parts, Result, Study, firing, side_by_side
 from walkback.present.numbers import signed
 from walkback.present.page import Grid, Heading
+from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
 from walkback.protocol.records import DiagnosticReport
 
 PLAIN = {"bp": "bp", "dfa": "dfa", "dfa_textbook": "dfa"}
@@ -54,7 +55,7 @@ def _row(label: str, reports: Sequence[DiagnosticReport]) -> dict[str, Any]:
         "middle_gradients": middle,
         "last_gradients": [r.bp_grad_norms[-1] if r.bp_grad_norms else None for r in reports],
         "deep_alignments": [r.alignment.deep if r.alignment else None for r in reports],
-        "margins_pp": [r.reading("d").figure for r in reports],
+        "margins_pp": [r.reading(FrozenMargin.letter).figure for r in reports],
         "fired": [firing(r) for r in reports],
     }
 

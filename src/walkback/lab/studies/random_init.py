@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from walkback.lab.studies.audited import Audit, TracedRun, measurements
+from walkback.lab.studies.audited import Audit, TracedRun, chance_of, measurements
 from walkback.lab.studies.base import Parts, Result, Study, number
 from walkback.present.numbers import figure, percent
 from walkback.present.page import Grid
@@ -26,21 +26,24 @@ def answer(audit: Audit) -> dict[str, Any]:
         first = run.records[0]
         seen = (first.accuracy, first.residual_norms, first.bp_grad_norms, first.site_stabilities)
         by_network.setdefault((run.seed, seen), []).append(run)
+    chances = {(report.method_name, report.seed): chance_of(report) for report in audit.reports}
     return {
         "chance": audit.chance,
         "near_chance_pp": NEAR_CHANCE_PP,
-        "networks": [_network(seed, runs, audit.chance) for (seed, _), runs in by_network.items()],
+        "networks": [
+            _network(seed, runs, chances.get((runs[0].label, seed))) for (seed, _), runs in by_network.items()
+        ],
     }
 
 
-def _network(seed: int, runs: Sequence[TracedRun], chance: float) -> dict[str, Any]:
+def _network(seed: int, runs: Sequence[TracedRun], chance: float | None) -> dict[str, Any]:
     first = runs[0].records[0]
     report = judge(measurements(first), seed=seed)
     return {
         "seed": seed,
         "methods": [run.label for run in runs],
         "accuracy": first.accuracy,
-        "near_chance": abs(100 * (first.accuracy - chance)) <= NEAR_CHANCE_PP,
+        "near_chance": None if chance is None else abs(100 * (first.accuracy - chance)) <= NEAR_CHANCE_PP,
         "residual_norms": first.residual_norms,
         "bp_grad_norms": first.bp_grad_norms,
         "growth": report.max_per_block_growth,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,20 +11,20 @@ from walkback.lab.studies.audited import Audit
 from walkback.lab.studies.base import Parts, Result, Study, fired_words, firing, shown, side_by_side, unmeasured
 from walkback.present.numbers import signed
 from walkback.present.page import Grid
-from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
+from walkback.protocol.records import DiagnosticReport, State
 
+COMPARED = (ResidualGrowth.letter, GradientFloor.letter)
 PATTERNS = {"depth": r"(\w+) depth (\d+)", "width": r"(\w+) d(\d+)"}
 
 
 def answer(audit: Audit, by: str) -> dict[str, Any]:
     """One entry for each method and size, and whether (a) and (b) read the same at every size."""
     epochs = {run.label: run.epochs for run in audit.traces}
-    rows = [
-        _row(label, reports, by) | {"epochs": epochs.get(label)}
-        for label, reports in audit.by_method().items()
-        if _size(label, by)
-    ]
-    return {"by": by, "rows": rows, "same": _same(rows)}
+    sized = {label: reports for label, reports in audit.by_method().items() if _size(label, by)}
+    rows = [_row(label, reports, by) | {"epochs": epochs.get(label)} for label, reports in sized.items()]
+    return {"by": by, "rows": rows, "same": _same(sized, by)}
 
 
 def _size(label: str, by: str) -> tuple[str, int] | None:
@@ -49,13 +49,16 @@ def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, 
     }
 
 
-def _same(rows: Sequence[Result]) -> dict[str, bool]:
+def _same(sized: Mapping[str, Sequence[DiagnosticReport]], by: str) -> dict[str, bool]:
     """Per method, whether (a) and (b) were measured on all its seeds and read the same at every size."""
-    read: dict[str, set[Any]] = {row["method"]: set() for row in rows}
-    gaps = {row["method"] for row in rows if any(set("ab") & set(missing) for missing in row["unmeasured"])}
-    for row in rows:
-        seeds = zip(row["seeds"], row["fired"], strict=True)
-        read[row["method"]].add(tuple((seed, "a" in fired, "b" in fired) for seed, fired in seeds))
+    read: dict[str, set[Any]] = {}
+    gaps: set[str] = set()
+    for label, reports in sized.items():
+        method, _ = _size(label, by) or ("", 0)
+        states = [[report.reading(letter).state for letter in COMPARED] for report in reports]
+        fired = [tuple(state is State.FIRE for state in each) for each in states]
+        read.setdefault(method, set()).add(tuple(zip((r.seed for r in reports), fired, strict=True)))
+        gaps |= {method} if any(State.NOT_MEASURED in each for each in states) else set()
     return {method: len(readings) == 1 and method not in gaps for method, readings in read.items()}
 
 

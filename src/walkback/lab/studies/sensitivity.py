@@ -1,18 +1,18 @@
 """How much do the verdicts hang on the thresholds?
 
-Every threshold is swept over orders of magnitude, (c)'s and (d)'s over their whole range. The split into healthy
-and degenerate networks is by the verdict of the record itself: trustworthy, or walked back for whatever reason.
+Every threshold that a diagnostic declares is swept over the values that it declares. The split into healthy and
+degenerate networks is by the verdict of the record itself: it passes, or fails for whatever reason.
 The healthy extreme is the figure of a healthy network nearest to firing, the degenerate extreme that of a degenerate
 network nearest to passing; where the second is not beyond the first, the two overlap and there is no gap. Beside
 them stand the same extremes among the networks that pass and that fire this diagnostic, and the range of thresholds
-that leaves every verdict what it is (trustworthy or walked back): between the largest figure of a trustworthy
-network and the smallest of one that is walked back by this diagnostic alone.
+that leaves every verdict what it is: between the largest figure of a network that passes and the smallest of one that
+fails by this diagnostic alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from walkback.lab.studies import drift
@@ -20,62 +20,89 @@ from walkback.lab.studies.audited import Audit
 from walkback.lab.studies.base import Parts, Result, Study, number
 from walkback.present.numbers import figure, round_number
 from walkback.present.page import Grid
+from walkback.protocol.diagnostics.declare import Threshold
+from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.judge import judge
+from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.verdict import NON_FINITE, WALK_BACK, kind_of
-
-
-def _decades(low: int, high: int) -> tuple[float, ...]:
-    """Four points to the decade."""
-    return tuple(float(f"{10 ** (step / 4):.4g}") for step in range(4 * low, 4 * high + 1))
-
-
-def _steps(low: float, high: float, step: float) -> tuple[float, ...]:
-    return tuple(round(low + step * i, 6) for i in range(round((high - low) / step) + 1))
+from walkback.protocol.verdict import NON_FINITE
 
 
 class Sweep(NamedTuple):
-    """A threshold, and the values it is set to."""
+    """A threshold, and whose it is."""
 
     key: str
     letter: str
     field: str
-    values: tuple[float, ...]
-    ratio: bool
-    """Whether the gap is a ratio or, on a scale with a zero of its own, a difference."""
+    threshold: Threshold
+    first: bool
+    """Whether it is the one that its diagnostic is judged by where nothing else is given."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything is judged by it unless it is given."""
+        return self.threshold.default is not None
+
+    @property
+    def ratio(self) -> bool:
+        """Whether the gap is a ratio or, on a scale with a zero of its own, a difference."""
+        return self.threshold.axis == "log"
 
 
-SWEEPS = (
-    Sweep("a", "a", "h_norm_explosion_ratio", _decades(0, 8), ratio=True),
-    Sweep("b", "b", "g_norm_floor", _decades(-12, -1), ratio=True),
-    Sweep("c", "c", "stability_drift_ceiling", _steps(0, 0.95, 0.05), ratio=False),
-    Sweep("c by drift share", "c", "drift_share_ceiling", _decades(-5, 0), ratio=False),
-    Sweep("d", "d", "frozen_acc_margin_pp", _steps(-10, 30, 0.5), ratio=False),
-)
+def sweeps() -> Iterator[Sweep]:
+    """Every declared threshold that has values to try, in the order of the registry.
+
+    The first of a diagnostic goes by its letter; another by its name too, without the last word, which says the side:
+    `drift_share_ceiling` of (c) is `c by drift share`.
+    """
+    for one in known().values():
+        for place, (name, threshold) in enumerate(one.thresholds.items()):
+            if threshold.tried:
+                by = name.rpartition("_")[0].replace("_", " ") or name
+                yield Sweep(f"{one.letter} by {by}" if place else one.letter, one.letter, name, threshold, place == 0)
+
+
+def _asked_of(judged: Sequence[DiagnosticReport]) -> list[Sweep]:
+    """The sweeps of what was measured; those of the panel that decides stand there whether or not it was."""
+    panels = [panel_named(name) for name in {report.panel for report in judged}]
+    measured = {r.letter for report in judged for r in report.readings if r.state in (State.PASS, State.FIRE)}
+    members = {member.letter for panel in panels for member in panel.members}
+    listed = {reading.letter for report in judged for reading in report.readings}
+    return [sweep for sweep in sweeps() if sweep.letter in measured | (members & listed)]
+
+
 NEAR_PP = 1.0
 """How far (d)'s threshold is moved to see how many of its readings turn over."""
 
 
 def answer(audit: Audit) -> dict[str, Any]:
-    """The four diagnostics, their sweeps, the fragility of (d), and the firings of (c)."""
+    """The diagnostics, their sweeps, the fragility of (d), and the firings of (c)."""
     limits = DiagnosticThresholds()
-    judged = [judge(r.measurements, limits, method_name=r.method_name, seed=r.seed) for r in audit.reports]
+    judged = [_judged(report, limits) for report in audit.reports]
+    asked = _asked_of(judged)
     return {
         "networks": len(judged),
-        "healthy": sum(report.trustworthy for report in judged),
-        "diagnostics": {s.key: _diagnostic(s, judged, limits) for s in SWEEPS if s.field != "drift_share_ceiling"},
-        "sweeps": {sweep.key: [_point(sweep, value, judged) for value in sweep.values] for sweep in SWEEPS},
+        "healthy": sum(report.outcome == "pass" for report in judged),
+        "diagnostics": {s.key: _diagnostic(s, judged, limits) for s in asked if s.first and s.judged},
+        "sweeps": {sweep.key: [_point(sweep, value, judged) for value in sweep.threshold.tried] for sweep in asked},
         "margins": _margins(judged),
         "drift": drift.firings(tuple(judged)),
     }
 
 
+def _judged(report: DiagnosticReport, limits: DiagnosticThresholds) -> DiagnosticReport:
+    """The report under other thresholds, by its own panel."""
+    measured, panel = report.measurements, report.panel or None
+    return judge(measured, limits, panel=panel, method_name=report.method_name, seed=report.seed)
+
+
 def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: DiagnosticThresholds) -> dict[str, Any]:
     readings = [report.reading(sweep.letter) for report in judged]
     finite = [(report, r) for report, r in zip(judged, readings, strict=True) if _finite(r)]
-    up = bool(readings) and readings[0].comparison == ">"
+    up = sweep.threshold.fires == ">"
     fires = [r for _, r in finite if r.state is State.FIRE]
     passes = [r for _, r in finite if r.state is State.PASS]
     return {
@@ -87,8 +114,8 @@ def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: Diagno
         "fired": sum(r.state is State.FIRE for r in readings),
         "fragile": sum(r.fragile for r in readings),
         "by_verdict": _extremes(
-            [r for report, r in finite if report.trustworthy],
-            [r for report, r in finite if report.verdict.startswith(WALK_BACK)],
+            [r for report, r in finite if report.outcome == "pass"],
+            [r for report, r in finite if report.outcome == "fail"],
             up,
             sweep.ratio,
         ),
@@ -120,29 +147,37 @@ def _nearest(readings: Iterable[Reading], largest: bool) -> float | None:
 
 def _same_verdicts(finite: Sequence[tuple[DiagnosticReport, Reading]], letter: str, up: bool) -> dict[str, Any]:
     """The thresholds between which no verdict changes its kind; None where that side is open."""
-    passing = [r for report, r in finite if report.trustworthy]
-    alone = [r for report, r in finite if [x.letter for x in report.readings if x.state is State.FIRE] == [letter]]
+    decided = [(report, r) for report, r in finite if _decides(report, letter)]
+    passing = [r for report, r in decided if report.outcome == "pass"]
+    alone = [r for report, r in decided if report.outcome == "fail" and report.decided_by == (letter,)]
     inner, outer = _nearest(passing, largest=up), _nearest(alone, largest=not up)
     low, high = (inner, outer) if up else (outer, inner)
     return {"low": low, "high": high, "held_by": len(alone)}
 
 
+def _decides(report: DiagnosticReport, letter: str) -> bool:
+    """Whether a diagnostic has a say in the verdict."""
+    member = panel_named(report.panel).member(letter)
+    return member is not None and member.role == "decides"
+
+
 def _point(sweep: Sweep, value: float, judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
     """What one threshold would have given."""
     limits = DiagnosticThresholds(**{sweep.field: value})
-    swept = [judge(report.measurements, limits) for report in judged]
+    swept = [_judged(report, limits) for report in judged]
     return {
         "threshold": value,
         "fired": sum(report.reading(sweep.letter).state is State.FIRE for report in swept),
-        "walked_back": sum(report.verdict.startswith(WALK_BACK) for report in swept),
-        "changed": sum(kind_of(new.verdict) != kind_of(old.verdict) for new, old in zip(swept, judged, strict=True)),
+        "walked_back": sum(report.outcome == "fail" for report in swept),
+        "changed": sum(new.outcome != old.outcome for new, old in zip(swept, judged, strict=True)),
     }
 
 
 def _margins(judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
     """(d) on every network that has it, and how many readings turn over near the threshold."""
     threshold = DiagnosticThresholds().frozen_acc_margin_pp
-    readings = [(report, report.reading("d")) for report in judged if _finite(report.reading("d"))]
+    found = [(report, report.reading(FrozenMargin.letter)) for report in judged]
+    readings = [(report, reading) for report, reading in found if _finite(reading)]
     near = [r for _, r in readings if r.figure is not None and abs(r.figure - threshold) < NEAR_PP]
     return {
         "threshold_pp": threshold,

@@ -10,17 +10,20 @@ which is about what the published temporal record used: its untrained ‖g‖ is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from walkback.lab.studies.audited import Audit, TracedRun, mean_alignment
 from walkback.lab.studies.base import Parts, Result, Study, number
 from walkback.present.numbers import figure, percent
 from walkback.present.page import Grid
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import State
 
 LARGE_BATCH = 1024
-CONVENTIONS = {f"b at {LARGE_BATCH}": 128 / LARGE_BATCH}
+FLOOR = GradientFloor.letter
+CONVENTIONS = {f"{FLOOR} at {LARGE_BATCH}": 128 / LARGE_BATCH}
 FIRST_EPOCHS = 3
 """What counts as the first epochs, for Γ before anything has gone wrong."""
 
@@ -31,14 +34,25 @@ def answer(audit: Audit) -> dict[str, Any]:
 
 
 def states(run: TracedRun) -> dict[str, list[State]]:
-    """What each diagnostic says at the epochs from 1 on; (b) also in the other convention."""
-    found: dict[str, list[State]] = {letter: [] for letter in ("a", "b", *CONVENTIONS, "c", "d")}
-    for epoch in range(1, len(run.records)):
-        for reading in run.report(epoch).readings:
-            found[reading.letter].append(reading.state)
-        for key, factor in CONVENTIONS.items():
-            found[key].append(run.report(epoch, factor).reading("b").state)
-    return found
+    """What each diagnostic says at the epochs from 1 on; (b) also in the other convention.
+
+    Those of the published panel, whether or not they were measured, and others that were at some epoch.
+    """
+    epochs = range(1, len(run.records))
+    reports = [run.report(epoch) for epoch in epochs]
+    measured = {r.letter for report in reports for r in report.readings if r.state in (State.PASS, State.FIRE)}
+    published = [member.letter for member in APRIL_2026.members]
+    others = {r.letter: None for report in reports for r in report.readings if r.letter in measured - {*published}}
+    found = {letter: [report.reading(letter).state for report in reports] for letter in (*published, *others)}
+    for key, factor in CONVENTIONS.items():
+        found[key] = [run.report(epoch, factor).reading(FLOOR).state for epoch in epochs]
+    return {key: found[key] for key in _keys(found)}
+
+
+def _keys(found: Iterable[str]) -> list[str]:
+    """The letters in their order, with (b) in the other convention behind (b)."""
+    letters = [key for key in found if key not in CONVENTIONS]
+    return [key for letter in letters for key in (letter, *(CONVENTIONS if letter == FLOOR else ()))]
 
 
 def fired_at(run: TracedRun) -> dict[str, list[int]]:
@@ -89,21 +103,22 @@ def _range(run: TracedRun, of: Callable[[Any], float | None]) -> dict[str, float
 
 def draw(result: Result) -> Parts:
     """First firing epochs, with the epoch from which it stays where that is another."""
-    large = f"(b) at {LARGE_BATCH}"
-    headings = ("method", "seed", "epochs", "(a)", "(b)", large, "(c)", "(d)", "Γ over the run", "accuracy")
+    keys = _keys(dict.fromkeys(key for run in result["runs"] for key in run["first"]))
+    named = [f"({FLOOR}) at {LARGE_BATCH}" if key in CONVENTIONS else f"({key})" for key in keys]
+    headings = ("method", "seed", "epochs", *named, "Γ over the run", "accuracy")
     note = "“3; 8 on” fires first at epoch 3 and at every epoch from 8 on; “3; not to the end” does not stay."
-    return [Grid(headings, [_row(run) for run in result["runs"]], "lrrrrrrrrr"), note]
+    return [Grid(headings, [_row(run, keys) for run in result["runs"]], "l" + "r" * (len(headings) - 1)), note]
 
 
-def _row(run: Result) -> list[str]:
-    firsts = [_when(run, key) for key in ("a", "b", *CONVENTIONS, "c", "d")]
+def _row(run: Result, keys: Sequence[str]) -> list[str]:
+    firsts = [_when(run, key) for key in keys]
     gamma = run["alignment"]
     span = "–" if gamma["low"] is None else f"{figure(number(gamma['low']))} to {figure(number(gamma['high']))}"
     return [run["label"], str(run["seed"]), str(run["epochs"]), *firsts, span, percent(run["final_accuracy"])]
 
 
 def _when(run: Result, key: str) -> str:
-    first, stays, measured = (run[name][key] for name in ("first", "for_good", "measured"))
+    first, stays, measured = (run[name].get(key) for name in ("first", "for_good", "measured"))
     if not measured:
         return "not measured"
     if first is None:

@@ -13,11 +13,11 @@ from walkback.lab.studies.audited import Audit, TracedRun
 from walkback.lab.studies.base import Parts, Result, Study, shown
 from walkback.present.numbers import signed
 from walkback.present.page import Grid
+from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
 from walkback.protocol.records import State
-from walkback.protocol.thresholds import DiagnosticThresholds
 
 TESTS = {"removal": "block removed", "rerandomised": "block redrawn", "probe": "linear probe"}
-THRESHOLD_PP = DiagnosticThresholds().frozen_acc_margin_pp
+THRESHOLD_PP: float = FrozenMargin.thresholds["frozen_acc_margin_pp"].default or 0.0
 SAME_TEST_PP = 0.5
 
 
@@ -42,11 +42,11 @@ def _redrawn_is_removed(runs: list[dict[str, Any]]) -> bool:
 
 
 def _has_margin(audit: Audit, run: TracedRun) -> bool:
-    return audit.report_of(run).reading("d").state in (State.PASS, State.FIRE)
+    return audit.report_of(run).reading(FrozenMargin.letter).state in (State.PASS, State.FIRE)
 
 
 def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
-    reading, depth = audit.report_of(run).reading("d"), run.depth
+    reading, depth = audit.report_of(run).reading(FrozenMargin.letter), run.depth
     assert depth is not None
     points = {
         "removal": _largest_loss(run, [[entry] for entry in depth["blocks_removed"]]),

@@ -14,7 +14,10 @@ from walkback.lab.studies.base import Parts, Result, Study, fired_words, firing,
 from walkback.lab.studies.temporal import fired_at
 from walkback.present.numbers import percent, signed
 from walkback.present.page import Grid
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
 
+SHOWN = (ResidualGrowth.letter, GradientFloor.letter)
 CHANGED = re.compile(r"(\w+):(?!penalty=)(\w+=.+)")
 """A method with something changed, such as `dfa:expansion=4`; the penalty has a study of its own."""
 
@@ -42,7 +45,7 @@ def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
         "deep": report.alignment.deep if report.alignment else None,
         "fired": firing(report),
         "unmeasured": unmeasured(report),
-        "first": {letter: epochs[letter][0] if epochs[letter] else None for letter in "ab"},
+        "first": {letter: epochs[letter][0] if epochs[letter] else None for letter in SHOWN},
     }
 
 
@@ -60,11 +63,11 @@ def draw(result: Result) -> Parts:
             " ".join(map(signed, run["sites"])) if run["sites"] else "–",
             shown(run["deep"], signed),
             fired_words(run["fired"], run["unmeasured"]),
-            *("never" if run["first"][letter] is None else str(run["first"][letter]) for letter in "ab"),
+            *("never" if run["first"][letter] is None else str(run["first"][letter]) for letter in SHOWN),
         ]
         for run in result["runs"]
     ]
-    return [Grid((*headings, "fired at the end", "(a) first", "(b) first"), rows, "llrrrrrrrrlrr")]
+    return [Grid((*headings, "fired at the end", *(f"({letter}) first" for letter in SHOWN)), rows, "llrrrrrrrrlrr")]
 
 
 STUDY = Study(

@@ -15,6 +15,8 @@ from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.stamp import stamp
 from walkback.lab.runs.store import RunStore
 from walkback.present.page import Grid, Page
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
 from walkback.protocol.judge import read
 from walkback.protocol.records import Measurements, State
 from walkback.protocol.wording import figure
@@ -25,6 +27,8 @@ ACCURACY_TOLERANCE = 0.05
 FACTOR = 10.0
 """How many times larger or smaller a norm, a growth or a gradient may be and still be of the same order."""
 COSINE_TOLERANCE = 0.1
+SEEN = (ResidualGrowth.letter, GradientFloor.letter)
+"""The diagnostics whose firing the prototypes tell of."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ def _figures(result: Mapping[str, Any]) -> dict[str, Any]:
         "gradient": measured.bp_grad_norms[-1] if measured.bp_grad_norms else None,
         "stream": measured.residual_norms[-1] if measured.residual_norms else None,
         "deep_cosine": alignment.get("deep"),
-        "fires": "".join(letter for letter in "ab" if letter in fired),
+        "fires": "".join(letter for letter in SEEN if letter in fired),
     }
 
 

@@ -69,6 +69,7 @@ class FrozenMargin(Diagnostic):
             "headline_acc": score.value,
             "headline_samples": score.samples,
             "headline_answers": score.answers,
+            "classes": None if part is None else part.classes,
         } | _of_language(part)
 
     def judge(self, measured: Measurements) -> Reading:
