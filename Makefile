@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test test-all lint docs bench clean
 
-demo: $(VENV)/.base
+demo: $(VENV)/.demo
 	$(BIN)/walkback demo
 
 test: lint
@@ -33,13 +33,13 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-$(VENV)/.base: $(VENV)/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet -c constraints.txt -e .
+$(VENV)/.demo: $(VENV)/bin/pip pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[all]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[test,lint]"
-	touch $@ $(VENV)/.base
+	touch $@ $(VENV)/.demo
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

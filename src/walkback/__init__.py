@@ -87,7 +87,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Importing on first use keeps `import walkback` and `walkback --help` free of torch.
     if name in _HOME:
-        return getattr(importlib.import_module(f"walkback.{_HOME[name]}"), name)
+        from walkback.extras import naming_extras
+
+        with naming_extras():
+            return getattr(importlib.import_module(f"walkback.{_HOME[name]}"), name)
     raise AttributeError(f"module 'walkback' has no attribute {name!r}")
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import InputError, UnknownName, WalkbackError, WalkbackWarning
+from walkback.extras import naming_extras
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -103,7 +104,8 @@ class Registry(Mapping[str, str]):
         """
         self.require(name)
         if name in self._own:
-            return from_address(self._own[name])
+            with naming_extras():
+                return from_address(self._own[name])
         if name not in self._objects:
             self._objects[name] = self._brought(name)
         return self._objects[name]

@@ -6,7 +6,7 @@ import torch
 from example_files import load
 
 from walkback.errors import InputError, MissingLibrary, RecordError
-from walkback.watch.optional import optional
+from walkback.extras import optional
 from walkback.watch.policy import Decision
 from walkback.watch.replay import replay
 from walkback.watch.trace import TraceLine
@@ -85,7 +85,7 @@ def test_a_missing_library_is_an_error_with_the_command_that_installs_it(extra, 
     for name in (extra, "lightning.pytorch"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"walkback.integrations.{extra}", raising=False)
-    with pytest.raises(MissingLibrary, match=rf"pip install 'walkback\[{extra}\]'"):
+    with pytest.raises(MissingLibrary, match=rf'pip install "walkback\[{extra}\]"'):
         {
             "lightning": lambda: __import__("walkback.integrations.lightning"),
             "transformers": lambda: __import__("walkback.integrations.transformers"),
@@ -107,4 +107,4 @@ def _wandb():
 
 
 def test_an_optional_module_that_is_there():
-    assert optional("torch", "nothing") is torch
+    assert optional("torch") is torch

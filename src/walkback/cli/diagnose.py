@@ -13,6 +13,7 @@ from walkback.cli.options import RunsOption
 from walkback.cli.output import require_writable
 from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.errors import InputError
+from walkback.extras import naming_extras, optional
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ def diagnose(
         "tokens": tokens,
     }
     measuring = {name: value for name, value in how.items() if value is not None}
+    if html_file is not None:
+        optional("jinja2")  # a page that cannot be made is no reason to measure
     if is_stored(target):
-        report = diagnose_stored(target, runs, thresholds, require_all, measuring)
+        with naming_extras(whole="lab"):
+            report = diagnose_stored(target, runs, thresholds, require_all, measuring)
     else:
         report = _diagnose_function(target, thresholds, require_all, measuring)
     report = report if panel is None else under(report, panel, require_all)

@@ -17,6 +17,7 @@ import typer
 from walkback.cli.entry import ABOUT, ERROR, INTERRUPTED, LAB, LAB_VERBS, MOVED, STATUS, VERBS, leave
 from walkback.cli.saying import complain
 from walkback.errors import InputError, WalkbackError, WalkbackWarning
+from walkback.extras import naming_extras
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
@@ -62,7 +63,8 @@ def _refuse_moved(words: Sequence[str]) -> None:
 def app(words: Sequence[str]) -> Any:
     """Run one command line; errors are raised."""
     _refuse_moved(words)
-    return app_for(words)(list(words), standalone_mode=False)
+    with naming_extras(whole={"lab": "lab", "demo": "all"}.get(next(iter(words), ""), "")):
+        return app_for(words)(list(words), standalone_mode=False)
 
 
 def _version(wanted: bool) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from walkback.cli.output import output, require_writable
 from walkback.cli.saying import complain
+from walkback.errors import MissingLibrary
+from walkback.extras import naming_extras
 
 if TYPE_CHECKING:
     from walkback.pitfalls.base import Pitfall
@@ -91,7 +93,10 @@ def _run(pitfall: Pitfall) -> Outcome:
 
     start = time.perf_counter()
     try:
-        found, error = pitfall.reproduce(), ""
+        with naming_extras():
+            found, error = pitfall.reproduce(), ""
+    except MissingLibrary:
+        raise
     except Exception as failure:
         found, error = None, f"{type(failure).__name__}: {failure}"
     return Outcome(pitfall, time.perf_counter() - start, found, error)

@@ -114,12 +114,18 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
 
 
 def _made(form: str, networks: list[Network], targets: list[str], title: str | None) -> str:
-    from walkback.lab.present.grid_page import grid_page
-    from walkback.present import html, html_grid, tables
+    from walkback.present import tables
 
-    if form == "html" and len(networks) == 1:
-        return html.render_network(networks[0])
     if form == "html":
-        return html_grid.render(grid_page(networks, targets, title))
+        return _page(networks, targets, title)
     write = {"markdown": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}
     return write[form](networks)
+
+
+def _page(networks: list[Network], targets: list[str], title: str | None) -> str:
+    from walkback.lab.present.grid_page import grid_page
+    from walkback.present import html, html_grid
+
+    if len(networks) == 1:
+        return html.render_network(networks[0])
+    return html_grid.render(grid_page(networks, targets, title))

@@ -13,16 +13,16 @@ from typing import Any
 
 from torch import nn
 
+from walkback.extras import optional
 from walkback.integrations.scalars import scalars
 from walkback.integrations.watching import Watching
 from walkback.watch.monitor import Monitor
-from walkback.watch.optional import optional
 from walkback.watch.policy import Decision
 from walkback.watch.trace_line import TraceLine
 
 # The two packages have Trainers of their own; the one that the caller has imported is meant.
 _package = "pytorch_lightning" if "lightning" not in sys.modules and "pytorch_lightning" in sys.modules else "lightning"
-_Callback: Any = optional(_package if _package == "pytorch_lightning" else "lightning.pytorch", "lightning").Callback
+_Callback: Any = optional(_package if _package == "pytorch_lightning" else "lightning.pytorch").Callback
 
 
 class WalkbackCallback(_Callback):  # type: ignore[misc]

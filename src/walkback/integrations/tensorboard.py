@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from walkback.extras import optional
 from walkback.integrations.scalars import scalars, verdict_text
 from walkback.watch.event_files import PREFIX
-from walkback.watch.optional import optional
 from walkback.watch.policy import Decision
 from walkback.watch.trace_line import TraceLine
 
@@ -23,8 +23,8 @@ class TensorBoardLog:
     def __init__(self, writer: str | Path | Any) -> None:
         """`writer` is a folder, or a SummaryWriter that is open already."""
         if isinstance(writer, str | Path):
-            optional("tensorboard", "tensorboard")
-            writer = optional("torch.utils.tensorboard", "tensorboard").SummaryWriter(str(writer))
+            optional("tensorboard")
+            writer = optional("torch.utils.tensorboard").SummaryWriter(str(writer))
         self.writer = writer
 
     def __call__(self, line: TraceLine, decision: Decision) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from walkback.extras import optional
 from walkback.integrations.watching import Watching
 from walkback.watch.monitor import Monitor
-from walkback.watch.optional import optional
 
-_TrainerCallback: Any = optional("transformers", "transformers").TrainerCallback
+_TrainerCallback: Any = optional("transformers").TrainerCallback
 
 
 class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]

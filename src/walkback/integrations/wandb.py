@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from walkback.errors import InputError
+from walkback.extras import optional
 from walkback.integrations.scalars import scalars, verdict_text
 from walkback.watch.event_files import PREFIX
-from walkback.watch.optional import optional
 from walkback.watch.policy import Decision
 from walkback.watch.trace_line import TraceLine
 
@@ -23,7 +23,7 @@ class WandbLog:
 
     def __init__(self, run: Any = None) -> None:
         """`run` is what `wandb.init` returned; where not given, the run that is active."""
-        self.run = run if run is not None else optional("wandb", "wandb").run
+        self.run = run if run is not None else optional("wandb").run
         if self.run is None:
             raise InputError("no run of W&B is active. Call wandb.init(…) first, or pass WandbLog(run).")
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
+from walkback.extras import naming_extras
 from walkback.present import chart, dot_plot, gauge, timeline
 from walkback.present.plain import visible
+
+with naming_extras():
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
 
 @lru_cache(maxsize=1)

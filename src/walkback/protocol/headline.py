@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 from walkback.errors import InputError
+from walkback.extras import optional
 from walkback.protocol.schema import plain, shortened
 from walkback.protocol.scores import FrozenBaseline, Score, out_of_range
 
@@ -120,9 +121,8 @@ def contradiction(headline: float, counted: dict[str, Any]) -> str:
     share, samples = counted.get("headline_acc"), counted.get("headline_samples")
     if share is None or samples is None or not 0 <= headline <= 1:
         return ""
-    from scipy.stats import binomtest  # takes longer to import than most diagnoses need it
-
-    p = float(binomtest(round(share * samples), samples, headline).pvalue)
+    stats = optional("scipy.stats")  # takes longer to import than most diagnoses need it
+    p = float(stats.binomtest(round(share * samples), samples, headline).pvalue)
     if p >= SIGNIFICANT:
         return ""
     return (

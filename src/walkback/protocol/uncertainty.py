@@ -10,8 +10,9 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import bdtr, ndtri, stdtrit
 
+from walkback.extras import optional
+from walkback.protocol.quantiles import normal_reach, student_reach
 from walkback.protocol.records import Interval
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def median_ranks(count: int, level: float) -> tuple[int, int] | None:
     P(X_(j) ≤ median ≤ X_(k)) = P(j ≤ Bin(n, ½) < k) for any continuous distribution; None where even the
     extremes do not reach the level.
     """
+    # Measuring asks for this, and brings SciPy with its engine; judging does without.
+    special = optional("scipy.special")
     ranks = np.arange(0, (count + 1) // 2)
-    below = bdtr(ranks, count, 0.5)  # P(Bin ≤ j)
+    below = special.bdtr(ranks, count, 0.5)  # P(Bin ≤ j)
     inside = np.flatnonzero(1 - 2 * below >= level)
     if inside.size == 0:
         return None
@@ -70,13 +73,13 @@ def jackknife_interval(
     pseudo = share * estimate - (share - 1) * left_out
     centre = groups * estimate - np.sum((1 - 1 / share) * left_out)
     variance = np.mean((pseudo - centre) ** 2 / (share - 1))
-    reach = float(stdtrit(groups - 1, (1 + level) / 2)) * sqrt(float(variance))
+    reach = student_reach(groups - 1, level) * sqrt(float(variance))
     return Interval(low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups")
 
 
 def wilson(score: float, samples: int, level: float = LEVEL) -> tuple[float, float]:
     """The Wilson interval of a binomial proportion."""
-    z = float(ndtri((1 + level) / 2))
+    z = normal_reach(level)
     centre = (score + z * z / (2 * samples)) / (1 + z * z / samples)
     reach = z * sqrt(score * (1 - score) / samples + z * z / (4 * samples * samples)) / (1 + z * z / samples)
     return centre - reach, centre + reach
@@ -112,6 +115,6 @@ def mean_interval(values: NDArray[np.float64], level: float = LEVEL) -> Interval
     count = len(values)
     if count < 2 or not np.isfinite(values).all():
         return None
-    reach = float(stdtrit(count - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / sqrt(count)
+    reach = student_reach(count - 1, level) * float(values.std(ddof=1)) / sqrt(count)
     mean = float(values.mean())
     return Interval(low=mean - reach, high=mean + reach, level=level, how=f"t, over {count} seeds")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import RecordError
+from walkback.extras import optional
 from walkback.watch.column_map import ColumnMap, Row
-from walkback.watch.optional import optional
 
 PREFIX = "walkback/"
 HIDDEN, GRADIENT = f"{PREFIX}h_norm/site_", f"{PREFIX}g_norm/site_"
@@ -25,7 +25,7 @@ def is_event_file(path: Path) -> bool:
 
 def event_rows(path: Path) -> list[Row]:
     """One row per step, one column per scalar tag."""
-    module = optional("tensorboard.backend.event_processing.event_accumulator", extra="tensorboard")
+    module = optional("tensorboard.backend.event_processing.event_accumulator")
     events = module.EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
     events.Reload()
     tags = events.Tags()
@@ -43,7 +43,7 @@ def event_rows(path: Path) -> list[Row]:
 
 def _scalar_tensors(events: Iterable[Any]) -> Iterable[tuple[int, float]]:
     """The scalars that newer writers store as tensors."""
-    util = optional("tensorboard.util.tensor_util", extra="tensorboard")
+    util = optional("tensorboard.util.tensor_util")
     for event in events:
         array = util.make_ndarray(event.tensor_proto)
         if array.shape == () and array.dtype.kind in "fiu":

@@ -215,7 +215,7 @@ def test_options_that_cannot_work_are_refused(monkeypatch):
     with pytest.raises(InputError, match="Add --ray ADDRESS"):
         executor_from(None, None, None, 0.25)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingLibrary, match=r"pip install 'walkback\[ray\]'"):
+    with pytest.raises(MissingLibrary, match=r'pip install "walkback\[ray\]"'):
         executor_from(None, "local")
 
 

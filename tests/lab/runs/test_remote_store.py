@@ -187,7 +187,7 @@ def test_a_store_whose_library_is_missing_says_how_to_install_it(monkeypatch):
     # The registry of fsspec keeps what it imported once.
     monkeypatch.setattr("fsspec.core.get_filesystem_class", lambda name: importlib.import_module("s3fs"))
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(MissingLibrary, match=r"pip install 'walkback\[s3\]'"):
+    with pytest.raises(MissingLibrary, match=r'pip install "walkback\[s3\]"'):
         open_store("s3://bucket/runs")
 
 

@@ -23,6 +23,7 @@ def demo(
     import time
 
     from walkback.cli.output import folder_for
+    from walkback.extras import optional
     from walkback.lab.demo import demonstrate
     from walkback.lab.present.grid_page import grid_page
     from walkback.lab.runs.store import RunStore
@@ -32,6 +33,7 @@ def demo(
     from walkback.present.text import print_comparison, print_report
     from walkback.protocol.schema import write_whole
 
+    optional("matplotlib")  # before anything is trained
     folder = folder_for(out)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as runs:

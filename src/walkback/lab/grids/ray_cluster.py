@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from walkback.errors import InputError, RunError, WalkbackWarning
+from walkback.extras import optional
 from walkback.lab.grids.executors import Elsewhere, Ended, Event, Reached, Tell, trained
 from walkback.lab.grids.listening import open_to_others
 from walkback.lab.runs.config import RunConfig
@@ -25,7 +26,6 @@ from walkback.lab.runs.lease import Claim
 from walkback.lab.runs.objects import is_address
 from walkback.lab.runs.remote_store import RemoteRunStore
 from walkback.lab.runs.store import RunStore, open_store
-from walkback.watch.optional import optional
 
 LOCAL = "local"
 LOOPBACK = "127.0.0.1"
@@ -68,7 +68,7 @@ class RayCluster:
             )
         self.address = address
         self.needs = {"num_cpus": cpus_per_run, "num_gpus": gpus_per_run}
-        self.ray: Any = optional("ray", "ray")
+        self.ray: Any = optional("ray")
 
     @contextmanager
     def ready(self) -> Iterator[int]:

@@ -31,11 +31,6 @@ from walkback.lab.runs.options import LARGEST, SECTIONS, changed_options, comple
 from walkback.protocol.schema import Record, shortened
 from walkback.registry import did_you_mean
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 class RunConfig(Record):
     """All that a run depends on; two equal configs are one run, with one id."""
@@ -169,6 +164,10 @@ def _flag(name: str, value: Any) -> list[str]:
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The settings in a TOML file."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

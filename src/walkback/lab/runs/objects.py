@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from walkback.errors import InputError, MissingLibrary, RunError
+from walkback.extras import missing, optional
 
 SEPARATOR = "://"
 
@@ -99,8 +100,7 @@ def _refused(verb: str, place: str, error: Exception) -> RunError:
 
 
 def _file_system(address: str) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs
-
+    url_to_fs = optional("fsspec.core").url_to_fs
     protocol, _, path = address.partition(SEPARATOR)
     try:
         if not path.strip("/"):
@@ -108,11 +108,10 @@ def _file_system(address: str) -> tuple[Any, str]:
         # Other machines write here too, so nothing that was listed once may be believed later.
         files, root = url_to_fs(address, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as error:
-        extra = "s3" if protocol in ("s3", "s3a") else None
-        install = f"pip install 'walkback[{extra}]'" if extra else str(error)
-        raise MissingLibrary(
-            f"{address} needs a library that is not installed ({error}). Install it: {install}"
-        ) from None
+        told = missing(error, "s3fs") if protocol in ("s3", "s3a") else None
+        if told is not None:
+            raise told from None
+        raise MissingLibrary(f"{address} needs a library that is not installed ({error}). Install that one.") from None
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{address} is no address of runs: {error}. Expected a folder, or an address such as s3://bucket/runs."

@@ -11,8 +11,11 @@ from walkback.errors import RunError
 
 def open_own(path: Path, flags: int) -> int:
     """A handle of the file itself; a link in its place is refused, and nothing behind it is touched."""
+    nofollow = getattr(os, "O_NOFOLLOW", None)
+    if nofollow is None:  # Windows: looked at first, which leaves a moment between
+        refuse_link(path)
     try:
-        return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+        return os.open(path, flags | (nofollow or 0), 0o644)
     except OSError as error:
         if error.errno == errno.ELOOP:
             refuse_link(path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walkback.present.figures.style import COLOURS, MARKERS
+from walkback.present.figures.style import COLOURS, MARKERS, new_figure
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -28,11 +28,8 @@ class History:
 
 def draw(histories: Sequence[History], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Four panels over the epochs: growth, gradient at the deepest site, drift, accuracy with its baseline."""
-    # Not pyplot: it keeps every figure alive and wants a display.
-    from matplotlib.figure import Figure
-
     limits = thresholds or DiagnosticThresholds()
-    figure = Figure(figsize=(8.4, 5.6), layout="constrained")
+    figure = new_figure(8.4, 5.6)
     panels = figure.subplots(2, 2, sharex=True)
     _panel(panels[0, 0], histories, "growth", "(a) largest growth of a block", limits.h_norm_explosion_ratio, log=True)
     _panel(panels[0, 1], histories, "gradient", "(b) median ‖g‖ at the deepest site", limits.g_norm_floor, log=True)

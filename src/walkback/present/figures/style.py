@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from walkback.errors import InputError
+from walkback.extras import naming_extras
 from walkback.present.network import Network, by_method
 from walkback.present.plain import middle_out
 from walkback.protocol.schema import write_whole
@@ -36,7 +37,8 @@ _WORDS = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "state_bridge": "Sta
 def new_figure(width: float, height: float) -> Figure:
     """A figure of so many inches whose panels share its room."""
     # Not pyplot: it keeps every figure alive and wants a display.
-    from matplotlib.figure import Figure
+    with naming_extras():
+        from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
@@ -122,7 +124,8 @@ def writable(path: str | Path) -> Path:
 
 def save(figure: Figure, path: str | Path) -> Path:
     """Write the figure whole or not at all; the ending of the name says in which format."""
-    import matplotlib
+    with naming_extras():
+        import matplotlib
 
     target = writable(path)
     kind = target.suffix.removeprefix(".").lower()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from walkback.present.figures.style import COLOURS, MARKERS
+from walkback.present.figures.style import COLOURS, MARKERS, new_figure
 from walkback.present.thinning import kept
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -25,11 +25,8 @@ _DARK = "#444444"
 
 def draw(traces: Sequence[Traced], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Four panels over the epochs (where there are none: the steps); a cross marks where a run would stop."""
-    # Not pyplot: it keeps every figure alive and wants a display.
-    from matplotlib.figure import Figure
-
     limits = thresholds or DiagnosticThresholds()
-    figure = Figure(figsize=(9.6, 6.4), layout="constrained")
+    figure = new_figure(9.6, 6.4)
     panels = figure.subplots(2, 2, sharex=True)
     rows: list[tuple[str, str, float | None, bool]] = [
         ("stream", "median ‖h‖ at the deepest site", None, True),
