@@ -38,7 +38,7 @@ def list_(context: typer.Context) -> None:
 
 
 @pitfalls.command("show")
-def show(number: Annotated[str, typer.Argument(metavar="N", help="Which pitfall, 1 to 10.")]) -> int:
+def show(number: Annotated[str, typer.Argument(metavar="N", help="Which pitfall, 1 to 12.")]) -> int:
     """Explain one and run it: the wrong number beside the right one."""
     from walkback.pitfalls import PITFALLS
     from walkback.pitfalls.pages import shown_page

@@ -10,10 +10,10 @@ from walkback.pitfalls.base import Claim, Pitfall, Reproduction, Row
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from walkback.lab.zoo import BlockModel
+    from walkback.pitfalls.residual_mlp import ResidualMLP
     from walkback.protocol.records import DiagnosticReport
 
-SAMPLES, INPUTS, CLASSES, WIDTH = 2048, 64, 10, 256
+SAMPLES, WIDTH = 2048, 256
 SMALL, LARGE = 128, 1024
 GROWN = 1.6e4
 """How many times larger the stream is than at random init: a network on its way to explode, made without training."""
@@ -21,12 +21,10 @@ GROWN = 1.6e4
 
 def reproduce() -> Reproduction:
     """One untrained network with a large stream, measured in small batches and in large ones."""
-    import torch
-
     import walkback
+    from walkback.pitfalls.residual_mlp import batches, seeded
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         model, inputs, targets = _network_and_data()
     figures = {n: naive_figures(model, batches(inputs, targets, n)) for n in (SMALL, LARGE)}
     reports = {n: walkback.diagnose(model, batches(inputs, targets, n), blocks="blocks.*") for n in (SMALL, LARGE)}
@@ -59,17 +57,12 @@ def reproduce() -> Reproduction:
     )
 
 
-def batches(inputs: Tensor, targets: Tensor, n: int) -> list[tuple[Tensor, Tensor]]:
-    """What a loader with this batch size gives."""
-    return [(inputs[start : start + n], targets[start : start + n]) for start in range(0, len(inputs), n)]
-
-
-def _network_and_data() -> tuple[BlockModel, Tensor, Tensor]:
+def _network_and_data() -> tuple[ResidualMLP, Tensor, Tensor]:
     import torch
 
-    from walkback.lab.zoo import DataSpec, build_model
+    from walkback.pitfalls.residual_mlp import CLASSES, INPUTS, ResidualMLP
 
-    model = build_model("resmlp", DataSpec((INPUTS,), CLASSES), width=WIDTH)
+    model = ResidualMLP(WIDTH)
     inputs = torch.randn(SAMPLES, INPUTS)
     targets = (inputs @ torch.randn(INPUTS, CLASSES)).argmax(dim=1)
     with torch.no_grad():
@@ -78,17 +71,15 @@ def _network_and_data() -> tuple[BlockModel, Tensor, Tensor]:
     return model, inputs, targets
 
 
-def naive_figures(model: BlockModel, loader: list[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+def naive_figures(model: ResidualMLP, loader: list[tuple[Tensor, Tensor]]) -> tuple[float, float]:
     """The median ‖g_L‖ and the mean cosine of batch-mean gradients, as a script computes them from its loader."""
     import torch
     import torch.nn.functional as F
 
     norms, means = [], []
     for x, y in loader:
-        hiddens = [model.stem(x)]
-        for block in model.blocks:
-            hiddens.append(block(hiddens[-1]))
-        loss = F.cross_entropy(model.head(hiddens[-1]), y)
+        hiddens, logits = model.sites(x)
+        loss = F.cross_entropy(logits, y)
         middle, last = torch.autograd.grad(loss, [hiddens[len(model.blocks) // 2], hiddens[-1]])
         norms.append(last.double().norm(dim=1))
         means.append(middle.double().mean(dim=0))

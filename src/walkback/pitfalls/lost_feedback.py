@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from walkback.pitfalls.base import Claim, Pitfall, Reproduction, Row
-from walkback.pitfalls.small_network import SmallNetwork, forward, setup, small_network
+from walkback.pitfalls.small_network import SmallNetwork, setup, small_network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,10 +18,10 @@ def reproduce() -> Reproduction:
     from walkback.present.numbers import signed
 
     network = small_network()
-    checkpoint = {"model": network.run.model.state_dict()}  # as most training scripts save it
+    checkpoint = {"model": network.model.state_dict()}  # as most training scripts save it
     wrong = fallback_alignment(network, checkpoint)
     report = walkback.diagnose(
-        network.run.model, network.batches, blocks=list(network.run.model.blocks), credit=strict_credit(checkpoint)
+        network.model, network.batches, blocks=list(network.model.blocks), credit=strict_credit(checkpoint)
     )
     lost, true = report.alignment, network.alignment.deep
     assert lost is not None
@@ -45,15 +45,16 @@ def fallback_alignment(network: SmallNetwork, checkpoint: dict[str, Any]) -> flo
     import torch
     import torch.nn.functional as F
 
+    from walkback.pitfalls.residual_mlp import output_error
     from walkback.protocol import numerics
 
     feedback = checkpoint.get("feedback")
     found = []
     for inputs, targets in network.batches:
-        hiddens, logits = forward(network, inputs)
+        hiddens, logits = network.model.sites(inputs)
         loss = F.cross_entropy(logits, targets, reduction="sum")
         gradients = torch.autograd.grad(loss, hiddens)
-        error = (logits.softmax(dim=1) - F.one_hot(targets, logits.shape[1])).detach()
+        error = output_error(logits, targets)
         for site, gradient in enumerate(gradients[1:], start=1):
             credit = error @ feedback[site] if feedback is not None else gradient
             found.append(numerics.cosines(credit, gradient).mean())

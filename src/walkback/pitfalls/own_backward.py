@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WIDTHS, STEPS, BATCH, SEED = (64, 64, 64, 64, 10), 300, 128, 0
+TRAINING, HELD_OUT = 1280, 512
 STEP = 1e-4
 """Of the finite differences, in fp64."""
 
@@ -72,24 +73,23 @@ def feedback_linear() -> Linear:
 
 
 def trained(linear: Linear) -> tuple[Layers, Tensor, Tensor]:
-    """A network trained by feedback alignment on the digits, and held-out samples."""
+    """A network trained by feedback alignment on made-up clusters, and held-out samples."""
     import torch
 
-    from walkback.lab.zoo.datasets import evaluation_batches, load_dataset
+    from walkback.pitfalls.residual_mlp import clusters
 
-    data = load_dataset("digits")
-    (x, y), (held, labels) = (next(iter(evaluation_batches(split, 512))) for split in (data.train, data.test))
+    (x, y), (held, labels) = clusters(TRAINING, HELD_OUT)
     shapes = list(zip(WIDTHS[1:], WIDTHS[:-1], strict=True))
     weights = [(torch.randn(shape) / shape[1] ** 0.5).requires_grad_() for shape in shapes]
     layers = Layers(weights, [torch.randn(shape) / shape[1] ** 0.5 for shape in shapes])
     optimizer = torch.optim.Adam(weights, lr=1e-3)
     for _ in range(STEPS):
         index = torch.randint(len(x), (BATCH,))
-        _, logits = layers.forward(linear, x[index].flatten(1))
+        _, logits = layers.forward(linear, x[index])
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(logits, y[index]).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    return layers.double(), held.flatten(1).double(), labels
+    return layers.double(), held.double(), labels
 
 
 def slope_error(layers: Layers, inputs: Tensor, targets: Tensor, gradient: Tensor) -> float:
@@ -112,16 +112,13 @@ def slope_error(layers: Layers, inputs: Tensor, targets: Tensor, gradient: Tenso
 
 def reproduce() -> Reproduction:
     """Γ of feedback alignment against what autograd calls its gradient, and against that of a plain twin."""
-    import torch
 
-    from walkback.lab.runs import random_state
-    from walkback.lab.runs.train import one_thread
+    from walkback.pitfalls.residual_mlp import seeded
     from walkback.present.numbers import figure, signed
     from walkback.protocol import numerics
 
     own = feedback_linear()
-    with random_state.kept(), one_thread():
-        torch.manual_seed(SEED)
+    with seeded(SEED):
         layers, inputs, targets = trained(own)
         for weight in layers.weights:
             weight.requires_grad_()
@@ -136,9 +133,10 @@ def reproduce() -> Reproduction:
     accuracy = float((logits.argmax(dim=1) == targets).double().mean())
     sizes = [float(numerics.norms(gradient[0]).median()) for gradient in (naive, true)]
     return Reproduction(
-        f"A tanh network of three hidden layers on scikit-learn's digits, trained by feedback alignment for {STEPS} "
-        f"steps: {100 * accuracy:.1f} % on {len(targets)} held-out samples. Its layers are an autograd.Function whose "
-        "backward takes random matrices; the plain twin has the same weights and torch's own backward.",
+        f"A tanh network of three hidden layers on {TRAINING} made-up samples, trained by feedback alignment for "
+        f"{STEPS} steps: {100 * accuracy:.1f} % on {len(targets)} held-out samples. Its layers are an "
+        "autograd.Function whose backward takes random matrices; the plain twin has the same weights and torch's own "
+        "backward.",
         (
             Row("Γ at the hidden layers", " ".join(map(signed, wrong)), " ".join(map(signed, right))),
             Row("median ‖g‖ at the first hidden layer", figure(sizes[0]), figure(sizes[1])),

@@ -77,12 +77,10 @@ def reproduce() -> Reproduction:
     """One language model, before and after training, scored at the same position and at the next."""
     import torch
 
-    from walkback.lab.runs import random_state
-    from walkback.lab.runs.train import one_thread
+    from walkback.pitfalls.residual_mlp import seeded
     from walkback.present.numbers import percent, signed
 
-    with random_state.kept(), one_thread():
-        torch.manual_seed(SEED)
+    with seeded(SEED):
         model, held = language_model(), sequences(256)
         before = accuracies(model, held)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

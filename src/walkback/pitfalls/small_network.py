@@ -1,4 +1,4 @@
-"""The network that pitfalls 4 to 7 are shown on: a residual MLP on the digits, trained by DFA on the spot.
+"""The network that pitfalls 4 to 7 are shown on: a residual MLP on made-up clusters, trained by DFA on the spot.
 
 Seconds on one core, and trained once for all of them. The published figures are from CIFAR-10 and a network trained
 far longer: what is shown here is the effect, and the two figures stand side by side.
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from walkback.lab.runs.assembly import Assembly
-    from walkback.lab.zoo.datasets import Batch
+    from walkback.pitfalls.residual_mlp import Batch, DirectFeedback, ResidualMLP
     from walkback.protocol.records import Alignment
 
 WIDTH, DEPTH, EPOCHS, SEED = 256, 4, 20, 0
+TRAINING, HELD_OUT = 1280, 512
 Freezing = Literal["none", "blocks"]
 
 
@@ -25,7 +25,8 @@ Freezing = Literal["none", "blocks"]
 class SmallNetwork:
     """A trained network with its feedback, and the held-out batches."""
 
-    run: Assembly
+    model: ResidualMLP
+    feedback: DirectFeedback
     batches: list[Batch]
     alignment: Alignment
     """What `walkback.diagnose` says of it."""
@@ -35,43 +36,49 @@ class SmallNetwork:
 @cache
 def small_network(freezing: Freezing = "none") -> SmallNetwork:
     """Train it, or give it again; `blocks` leaves the blocks at their random start."""
-    from walkback.lab.runs import random_state
-    from walkback.lab.runs.assembly import assemble, dataset_of
-    from walkback.lab.runs.config import RunConfig
-    from walkback.lab.runs.measure import accuracy_on, held_out, report_on
-    from walkback.lab.runs.train import one_thread, train_epoch
-    from walkback.lab.zoo.datasets import Batches
+    import torch
 
-    config = RunConfig(
-        method="dfa", architecture="resmlp", data="digits", seed=SEED, epochs=EPOCHS, schedule="constant",
-        architecture_options={"width": WIDTH, "depth": DEPTH}, freezing=freezing,
-    )  # fmt: skip
-    with random_state.kept(), one_thread():
-        dataset = dataset_of(config)
-        run = assemble(config, dataset.spec)
-        batches = Batches(dataset.train, config.batch_size, seed=SEED, shuffle=True)
-        for epoch in range(1, EPOCHS + 1):
-            train_epoch(config, run, batches, epoch)
-        accuracy, kept = accuracy_on(run.model, dataset.test), held_out(dataset)
-        report = report_on(config, run, kept, accuracy)
+    import walkback
+    from walkback.pitfalls.residual_mlp import BATCH, DirectFeedback, ResidualMLP, batches, clusters, seeded, train
+
+    with seeded(SEED):
+        (inputs, targets), (held, labels) = clusters(TRAINING, HELD_OUT)
+        model = ResidualMLP(WIDTH, DEPTH)
+        model.blocks.requires_grad_(freezing == "none")
+        feedback = DirectFeedback(DEPTH + 1, WIDTH, torch.Generator().manual_seed(SEED))
+        train(model, feedback, inputs, targets, EPOCHS)
+        held_out = batches(held, labels, BATCH)
+        report = walkback.diagnose(model, held_out, blocks=list(model.blocks), credit=feedback)
+        accuracy = float((model(held).argmax(dim=1) == labels).double().mean())
     assert report.alignment is not None
-    return SmallNetwork(run, kept, report.alignment, accuracy.value)
+    return SmallNetwork(model, feedback, held_out, report.alignment, accuracy)
 
 
 def setup(network: SmallNetwork, what: str = "") -> str:
     """What was run, in a sentence."""
-    samples = sum(len(targets) for _, targets in network.batches)
     return (
-        f"A residual MLP (d = {WIDTH}, {DEPTH} blocks) on scikit-learn's digits, trained by DFA for {EPOCHS} epochs "
-        f"with seed {SEED}{what}: {100 * network.accuracy:.1f} % accuracy; Γ on {samples} held-out samples. "
-        "The published figures are from CIFAR-10 and another network; they are here to be compared, not met."
+        f"A residual MLP (d = {WIDTH}, {DEPTH} blocks) on {TRAINING} made-up samples of ten classes, three clusters "
+        f"each, trained by DFA for {EPOCHS} epochs with seed {SEED}{what}: {100 * network.accuracy:.1f} % accuracy; Γ "
+        f"on {HELD_OUT} held-out samples. The published figures are from CIFAR-10 and another network; they are here "
+        "to be compared, not met."
     )
 
 
-def forward(network: SmallNetwork, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
-    """h_0 … h_L and the logits, written out as an evaluation script would."""
-    model = network.run.model
-    hiddens = [model.stem(inputs)]
-    for block in model.blocks:
-        hiddens.append(block(hiddens[-1]))
-    return hiddens, model.head(hiddens[-1])
+def deep_draws(network: SmallNetwork, count: int) -> list[Tensor]:
+    """cos(a_l, g_l), (sites, samples), under fresh feedback at the deep sites: h_0 keeps what its stem followed."""
+    import torch
+    import torch.nn.functional as F
+
+    from walkback.pitfalls.residual_mlp import output_error
+    from walkback.protocol import numerics
+
+    inputs, targets = (torch.cat(parts) for parts in zip(*network.batches, strict=True))
+    hiddens, logits = network.model.sites(inputs)
+    gradients = torch.autograd.grad(F.cross_entropy(logits, targets, reduction="sum"), hiddens)
+    error, generator = output_error(logits, targets), torch.Generator().manual_seed(SEED + 1)
+    trained, *_ = network.feedback.matrices
+    drawn = [[trained, *network.feedback.redraw(generator).matrices[1:]] for _ in range(count)]
+    return [
+        torch.stack([numerics.cosines(error @ b, g) for b, g in zip(matrices, gradients, strict=True)])
+        for matrices in drawn
+    ]

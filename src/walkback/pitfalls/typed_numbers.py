@@ -73,10 +73,10 @@ PITFALL = Pitfall(
     lies='print("the control reaches 0.609")',
     instead="print(f'the control reaches {record[\"accuracy\"]:.3f}')",
     question="Is every number in the text generated from a record that carries its command, config and commit?",
-    avoided="The pages of studies and benchmarks, and all of the evidence but its notes, are generated from results/ "
-    "alone, and a test fails where one is stale. Notes are written by hand, and name the page or command behind a "
-    "figure.",
-    where="walkback.lab.runs.stamp:stamp",
+    avoided="A rendering is made from its record alone, and a test holds every number in one against the record. The "
+    "pages of studies and benchmarks, and all of the evidence but its notes, are generated from results/ alone, and a "
+    "test fails where one is stale. Notes are written by hand, and name the page or command behind a number.",
+    where="walkback.protocol.records:DiagnosticReport",
     reproduce=reproduce,
     published="a control of 0.609 that no run had produced; measured, it was 0.585",
 )
