@@ -22,7 +22,9 @@ def defaults() -> dict[str, Any]:
     """Of the settings, and of the options of everything in the zoo."""
     fields = RunConfig.model_fields.items()
     settings = {name: f.default for name, f in fields if not f.is_required() and name not in REGISTRIES}
-    of = {section: {name: default_options(section, name) for name in names} for section, names in REGISTRIES.items()}
+    of = {
+        section: {name: default_options(section, name) for name in names.own} for section, names in REGISTRIES.items()
+    }
     return {"settings": settings} | of
 
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from walkback.protocol.baseline import frozen_baseline
     from walkback.protocol.credit import CreditRule, Trace
     from walkback.protocol.diagnose import diagnose
+    from walkback.protocol.diagnostics.base import Diagnostic
+    from walkback.protocol.diagnostics.declare import Quantity, Threshold
     from walkback.protocol.judge import judge
+    from walkback.protocol.panels.base import Member, Panel
     from walkback.protocol.records import (
         Alignment,
         DiagnosticReport,
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from walkback.protocol.scores import FrozenBaseline, Score
     from walkback.protocol.seeds import SeedSummary, combine
     from walkback.protocol.thresholds import DiagnosticThresholds
+    from walkback.registry import register, unregister
     from walkback.watch.monitor import Monitor
     from walkback.watch.partial import PartialMeasurements, partial_audit
     from walkback.watch.policy import Decision
@@ -34,17 +38,22 @@ _HOME = {
     "Alignment": "protocol.records",
     "CreditRule": "protocol.credit",
     "Decision": "watch.policy",
+    "Diagnostic": "protocol.diagnostics.base",
     "DiagnosticReport": "protocol.records",
     "DiagnosticThresholds": "protocol.thresholds",
     "FrozenBaseline": "protocol.scores",
     "Measurements": "protocol.records",
+    "Member": "protocol.panels.base",
     "Monitor": "watch.monitor",
+    "Panel": "protocol.panels.base",
     "PartialMeasurements": "watch.partial",
+    "Quantity": "protocol.diagnostics.declare",
     "Reading": "protocol.records",
     "ReferenceCheck": "protocol.records",
     "Score": "protocol.scores",
     "SeedSummary": "protocol.seeds",
     "State": "protocol.records",
+    "Threshold": "protocol.diagnostics.declare",
     "Trace": "protocol.credit",
     "combine": "protocol.seeds",
     "compare": "present.text",
@@ -52,25 +61,32 @@ _HOME = {
     "frozen_baseline": "protocol.baseline",
     "judge": "protocol.judge",
     "partial_audit": "watch.partial",
+    "register": "registry",
     "replay": "watch.replay",
     "strict": "guard",
+    "unregister": "registry",
 }
 
 __all__ = [
     "Alignment",
     "CreditRule",
     "Decision",
+    "Diagnostic",
     "DiagnosticReport",
     "DiagnosticThresholds",
     "FrozenBaseline",
     "Measurements",
+    "Member",
     "Monitor",
+    "Panel",
     "PartialMeasurements",
+    "Quantity",
     "Reading",
     "ReferenceCheck",
     "Score",
     "SeedSummary",
     "State",
+    "Threshold",
     "Trace",
     "__version__",
     "combine",
@@ -79,8 +95,10 @@ __all__ = [
     "frozen_baseline",
     "judge",
     "partial_audit",
+    "register",
     "replay",
     "strict",
+    "unregister",
 ]
 
 

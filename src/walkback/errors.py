@@ -21,6 +21,19 @@ The message of each says what came, what was expected, and what to do; the comma
 without a traceback and exits with status 2. Where the work can go on, a `WalkbackWarning` says without what.
 """
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A suggestion to end an error message with: the nearest known name, then all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    suggestion = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{suggestion}Known: {', '.join(names)}."
+
 
 class WalkbackError(Exception):
     """The root: catch this to catch everything that walkback raises on purpose."""

@@ -4,18 +4,23 @@ One row is `name: "module:object"`. Nothing is imported until a name is asked fo
 import of torch. Beside its own rows a registry holds what others bring: objects that a running process registers,
 and those of installed packages, by entry points of the group `walkback.<group>`. A plugin that cannot be loaded is
 told in one line and left out; the rest goes on.
+
+`module:object` stands for an object too, but only where whoever runs walkback wrote it, on the command line or in
+code: `allow` is what says so. A name in a record is looked up and never imported by: a file from a stranger must not
+say what runs here.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from walkback.addresses import allow, from_address, imported, is_address, is_allowed, run_theirs
 from walkback.errors import InputError, UnknownName, WalkbackError, WalkbackWarning
+from walkback.errors import did_you_mean as did_you_mean
 from walkback.extras import naming_extras
 
 if TYPE_CHECKING:
@@ -25,14 +30,15 @@ GROUPS = (
     "diagnostics", "panels", "methods", "architectures", "datasets", "renderers", "figures", "lint_rules", "pitfalls",
 )  # fmt: skip
 """What others can add to, each by entry points of the group `walkback.<name>` or by `register`."""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion to end an error message with: the nearest known name, then all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    suggestion = f"Did you mean {near[0]!r}? " if near else ""
-    return f"{suggestion}Known: {', '.join(names)}."
+_HOMES = {
+    "methods": "walkback.lab.registry",
+    "architectures": "walkback.lab.registry",
+    "datasets": "walkback.lab.registry",
+    "figures": "walkback.present.figures",
+    "lint_rules": "walkback.lint",
+    "pitfalls": "walkback.pitfalls",
+}
+"""Where the registries are that are not made here."""
 
 
 class Registry(Mapping[str, str]):
@@ -55,8 +61,6 @@ class Registry(Mapping[str, str]):
         self._broken: dict[str, str] = {}
         if group:
             _OPEN[group] = self
-            for name in _REGISTERED[group]:
-                self._refuse_own(name)
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -73,11 +77,15 @@ class Registry(Mapping[str, str]):
         return len(self._rows())
 
     def _rows(self) -> dict[str, str]:
-        """Own rows, then what installed packages bring, then what this process registered."""
+        """Own rows, then what installed packages bring, what this process registered, and what it loaded by address."""
         rows = self._own | {name: point.value for name, point in self._points().items()}
-        registered = _REGISTERED[self.group] if self.group else {}
-        rows |= {name: _address(thing) for name, thing in registered.items()}
+        rows |= {name: _address(thing) for name, thing in self._registered.items()}
+        rows |= {name: name for name in self._objects if ":" in name}
         return {name: row for name, row in rows.items() if name not in self._broken}
+
+    @property
+    def _registered(self) -> dict[str, Any]:
+        return _REGISTERED[self.group] if self.group else {}
 
     def _points(self) -> dict[str, EntryPoint]:
         if self._found is None:
@@ -90,45 +98,55 @@ class Registry(Mapping[str, str]):
         return self._found
 
     def require(self, name: str) -> None:
-        """Raise `UnknownName`, with a suggestion, for a name that is neither there nor `module:object`."""
-        if name in self._rows() or (self.group and is_address(name)):
+        """Raise `UnknownName`, with a suggestion, for a name that is neither there nor an address that was allowed."""
+        if name in self._own or name in self._rows():
             return
+        if self.group and is_address(name):
+            if is_allowed(name):
+                return
+            raise UnknownName(
+                f"there is no {self.kind} called {name!r}, and what a record says is not imported. If you trust that "
+                "module, name it yourself on the command line, or install the package that brings it."
+            )
         quoted = name if len(name) <= 60 else name[:57] + "…"
         why = f"the {self.kind} {quoted!r} cannot be used: {self._broken[name]}." if name in self._broken else ""
         raise UnknownName(why or f"there is no {self.kind} called {quoted!r}. {did_you_mean(name, self._rows())}")
 
     def load(self, name: str) -> Any:
-        """The object behind a name or, of open registries, behind `module:object`.
+        """The object behind a name or, of open registries, behind a `module:object` that was allowed.
 
         An unknown name raises `UnknownName` with a suggestion.
         """
         self.require(name)
+        name = self._row_of(name)
         if name in self._own:
             with naming_extras():
                 return from_address(self._own[name])
         if name not in self._objects:
             self._objects[name] = self._brought(name)
+            if ":" in name:
+                _changed()
         return self._objects[name]
+
+    def named(self, name: str) -> Any:
+        """The object behind what whoever runs walkback wrote: a name, or `module:object`."""
+        allow(name)
+        return self.load(name)
+
+    def _row_of(self, name: str) -> str:
+        """The row that an address stands for, where there is one: one object has one name."""
+        if ":" not in name:
+            return name
+        return next((row for row, address in self._rows().items() if address == name), name)
 
     def _brought(self, name: str) -> Any:
         """What somebody else brings, checked."""
-        registered = _REGISTERED[self.group]
-        thing = registered[name] if name in registered else self._imported(name)
-        if self._check:
-            from_address(self._check)(name, thing)
-        return thing
-
-    def _imported(self, name: str) -> Any:
         address = self._points()[name].value if name in self._points() else name
-        try:
-            return from_address(address)
-        except WalkbackError:
-            raise
-        except Exception as error:  # whatever a stranger's module raises when it is imported
-            raise InputError(
-                f"the {self.kind} {address} cannot be imported ({type(error).__name__}: {error}). Expected "
-                "module:object, where importing the module works."
-            ) from error
+        thing = self._registered[name] if name in self._registered else imported(address, self.kind)
+        if self._check:
+            check = from_address(self._check)
+            run_theirs(lambda: check(name, thing), f"the {self.kind} {name!r} cannot be checked")
+        return thing
 
     def loaded(self) -> Iterator[tuple[str, Any]]:
         """Every name with its object; a plugin that cannot be used is told once, in a line, and left out."""
@@ -136,7 +154,7 @@ class Registry(Mapping[str, str]):
             try:
                 yield name, self.load(name)
             except WalkbackError as error:
-                if name in self._own or name in _REGISTERED[self.group]:
+                if name in self._own or name in self._registered:
                     raise
                 self._leave_out(self._points()[name], str(error))
 
@@ -156,7 +174,6 @@ class Registry(Mapping[str, str]):
 
     def _refuse_own(self, name: str) -> None:
         if name in self._own:
-            del _REGISTERED[self.group][name]
             raise InputError(f"there is a {self.kind} {name!r} already. Register yours under another name.")
 
     def forget(self, name: str) -> None:
@@ -209,46 +226,37 @@ def register(group: str, name: str, thing: Any) -> Any:
         raise UnknownName(f"there is nothing to add called {group!r}. {did_you_mean(str(group), GROUPS)}")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9]\w{0,60}", name):
         raise InputError(f"the name to register is {name!r}; expected letters, digits and _ such as effective_rank.")
-    before = _REGISTERED[group].get(name)
-    _REGISTERED[group][name] = thing
-    registry = _OPEN.get(group)
-    if registry is not None:
-        registry._refuse_own(name)
-        registry.forget(name)
-        _changed()
-        try:
-            registry.load(name)
-        except WalkbackError:
-            unregister(group, name)
-            if before is not None:
-                _REGISTERED[group][name] = before
-            raise
-    _changed()
+    registry, before = open_registry(group), _REGISTERED[group].get(name)
+    registry._refuse_own(name)
+    _put(group, name, thing)
+    try:
+        registry.load(name)
+    except WalkbackError:
+        _put(group, name, before)
+        raise
     return thing
 
 
 def unregister(group: str, name: str) -> None:
-    """Take away what `register` added."""
+    """Take away what `register` added; a name that was not added stays as it is."""
+    if name in _REGISTERED.get(group, {}):
+        _put(group, name, None)
+
+
+def _put(group: str, name: str, thing: Any) -> None:
+    """Hold an object under a name, or nothing any more."""
     _REGISTERED[group].pop(name, None)
-    if group in _OPEN:
-        _OPEN[group].forget(name)
+    if thing is not None:
+        _REGISTERED[group][name] = thing
+    open_registry(group).forget(name)
     _changed()
 
 
-def is_address(name: str) -> bool:
-    """Whether a name has the form `package.module:object`."""
-    return re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*", name) is not None
-
-
-def from_address(address: str) -> Any:
-    """Import `module:object`."""
-    module, _, attribute = address.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise InputError(f"{module} has no {attribute}. Expected module:object, with an object of that module.")
-        found = getattr(found, part)
-    return found
+def open_registry(group: str) -> Registry:
+    """The registry of a group; the module that makes it is imported where it is not yet."""
+    if group not in _OPEN:
+        importlib.import_module(_HOMES[group])
+    return _OPEN[group]
 
 
 def _address(thing: Any) -> str:
@@ -289,4 +297,5 @@ RENDERERS = Registry(
         "html": "walkback.present.html:render",
     },
     group="renderers",
+    check="walkback.present:check_renderer",
 )

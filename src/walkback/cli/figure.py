@@ -16,7 +16,13 @@ def register(app: typer.Typer) -> None:
 
 
 def figure(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="audit, temporal, penalty, sensitivity or sites.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="audit, temporal, penalty, sensitivity or sites; your own by its name, or by module:object.",
+        ),
+    ],
     targets: Annotated[
         list[str] | None,
         typer.Argument(
@@ -35,9 +41,11 @@ def figure(
     from walkback.cli.output import require_writable
     from walkback.lab.present.figures import figure_named
     from walkback.lab.runs.store import open_store
+    from walkback.present.figures import FIGURES
     from walkback.present.figures.style import save, writable
 
-    target = writable(out or Path(f"{name}.png"))
+    FIGURES.named(name)  # refused before anything is read
+    target = writable(out or Path(f"{name.rpartition(':')[2]}.png"))
     require_writable([target], [*(targets or []), results, *open_store(runs, results / "runs").folders])
     typer.echo(f"written: {save(figure_named(name, targets or [], results, runs), target)}")
     return 0

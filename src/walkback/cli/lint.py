@@ -20,7 +20,9 @@ def lint(
         list[Path] | None, typer.Argument(metavar="PATH…", help="Python files, or folders of them.")
     ] = None,
     form: Annotated[str, typer.Option("--format", metavar="NAME", help="text, json or sarif.")] = "text",
-    select: Annotated[str, typer.Option(metavar="WB001,…", help="Only these rules.")] = "",
+    select: Annotated[
+        str, typer.Option(metavar="WB001,…", help="Only these rules; one of your own by module:object.")
+    ] = "",
     ignore: Annotated[str, typer.Option(metavar="WB002,…", help="Not these rules.")] = "",
     rules: Annotated[bool, typer.Option("--rules", help="List the rules and stop.")] = False,
 ) -> int:

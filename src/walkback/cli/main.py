@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -63,6 +64,9 @@ def _refuse_moved(words: Sequence[str]) -> None:
 def app(words: Sequence[str]) -> Any:
     """Run one command line; errors are raised."""
     _refuse_moved(words)
+    if any(":" in word for word in words):
+        # Last, where it hides nothing that is installed: `module:object` may be a file of the folder one works in.
+        sys.path.append(str(Path.cwd()))
     with naming_extras(whole={"lab": "lab", "demo": "all"}.get(next(iter(words), ""), "")):
         return app_for(words)(list(words), standalone_mode=False)
 

@@ -38,12 +38,16 @@ def list_(context: typer.Context) -> None:
 
 
 @pitfalls.command("show")
-def show(number: Annotated[str, typer.Argument(metavar="N", help="Which pitfall, 1 to 12.")]) -> int:
+def show(
+    number: Annotated[
+        str, typer.Argument(metavar="N", help="Which pitfall, 1 to 12; one of others by its name or module:object.")
+    ],
+) -> int:
     """Explain one and run it: the wrong number beside the right one."""
     from walkback.pitfalls import PITFALLS
     from walkback.pitfalls.pages import shown_page
 
-    pitfall = PITFALLS.load(number)
+    pitfall = PITFALLS.named(number)
     outcome = _run(pitfall)
     if outcome.reproduction is None:
         complain(f"pitfall {number} could not be run: {outcome.error}")
@@ -58,9 +62,9 @@ def check(
 ) -> int:
     """Run them all; exit status 0 only if each still shows what it claims."""
     from walkback.pitfalls import PITFALLS
-    from walkback.pitfalls.pages import check_page
+    from walkback.pitfalls.pages import all_pitfalls, check_page
 
-    chosen = [PITFALLS.load(number) for number in numbers or PITFALLS]
+    chosen = [PITFALLS.named(number) for number in numbers] if numbers else all_pitfalls()
     outcomes = [_run(pitfall) for pitfall in chosen]
     _print(check_page(outcomes))
     return 0 if all(outcome.holds for outcome in outcomes) else 1

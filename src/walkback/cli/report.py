@@ -45,9 +45,18 @@ def report(
             rich_help_panel=FORMS,
         ),
     ] = None,
+    renderer: Annotated[
+        str | None,
+        typer.Option(
+            "--render",
+            metavar="NAME",
+            help="One network by a renderer: text, markdown, latex, html, or your own by its name or module:object.",
+            rich_help_panel=FORMS,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where the form is written, rather than printed."),
+        typer.Option("--out", metavar="FILE", help="Where the form or rendering is written, rather than printed."),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the page of several networks is called.")] = None,
     runs: RunsOption = None,
@@ -65,10 +74,12 @@ def report(
 
     if template is not None:
         return _write_template(template, targets or [], runs, out)
-    if out is not None:
+    if out is not None and renderer is None:
         raise InputError("--out is where a form is written: give --template too, or name the file with --html FILE.")
     if not targets:
         raise InputError("there is nothing to report on. Give a report, an audit, a run or a trace.")
+    if renderer is not None:
+        return _render(renderer, targets, runs, out)
     forms = {"html": html, "markdown": markdown, "latex": latex, "csv": csv}
     wanted = {form: path for form, path in forms.items() if path is not None}
     store = open_store(runs)
@@ -91,7 +102,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
     from walkback.lab.present.networks import networks_in
     from walkback.lab.runs.store import open_store
     from walkback.present.template import TEMPLATES, form_of
-    from walkback.protocol.schema import reading, write_whole
+    from walkback.protocol.schema import reading
     from walkback.registry import did_you_mean
 
     if template not in TEMPLATES:
@@ -106,11 +117,38 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
     with reading(targets[0] if targets else template):
         form = form_of(networks[0].report, networks[0].run) if networks else form_of(None)
         text = TEMPLATES[template](form)
+    _put(text, out)
+    return 0
+
+
+def _render(renderer: str, targets: list[str], runs: str | None, out: Path | None) -> int:
+    """One network by a renderer, which may be others'."""
+    from walkback.cli.output import require_writable
+    from walkback.errors import InputError
+    from walkback.lab.present.networks import networks_in
+    from walkback.lab.runs.store import open_store
+    from walkback.registry import RENDERERS
+
+    render, store = RENDERERS.named(renderer), open_store(runs)
+    require_writable([out], [*targets, *store.folders])
+    networks = networks_in(targets, store)
+    if len(networks) > 1:
+        raise InputError(f"--render is for one network, and {len(networks)} are given. Give one run or report.")
+    text = render(networks[0].report)
+    if not isinstance(text, str):
+        raise InputError(f"the renderer {renderer!r} returned {type(text).__name__}; expected the text of the report.")
+    _put(text if text.endswith("\n") else f"{text}\n", out)
+    return 0
+
+
+def _put(text: str, out: Path | None) -> None:
+    """Print it, or write it to a file."""
+    from walkback.protocol.schema import write_whole
+
     if out is None:
         typer.echo(text, nl=False)
     else:
         typer.echo(f"written: {write_whole(out, text)}")
-    return 0
 
 
 def _made(form: str, networks: list[Network], targets: list[str], title: str | None) -> str:

@@ -17,6 +17,7 @@ METHODS = Registry(
         "ep": "walkback.lab.zoo.methods.ep:EP",
     },
     group="methods",
+    check="walkback.lab.zoo.check:check_method",
 )
 
 ARCHITECTURES = Registry(
@@ -29,6 +30,7 @@ ARCHITECTURES = Registry(
         "small_resnet": "walkback.lab.zoo.architectures.small_resnet:small_resnet",
     },
     group="architectures",
+    check="walkback.lab.zoo.check:check_architecture",
 )
 
 DATASETS = Registry(
@@ -40,4 +42,5 @@ DATASETS = Registry(
         "synthetic_teacher": "walkback.lab.zoo.datasets.synthetic_teacher:load",
     },
     group="datasets",
+    check="walkback.lab.zoo.check:check_dataset",
 )

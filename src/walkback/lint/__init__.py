@@ -1,10 +1,12 @@
 """Lint for evaluation code: what `walkback lint` and the flake8 plugin look for, over Python's own `ast`.
 
-Nothing here imports torch or runs the code it reads. A rule is one file in `rules/` and one row here; it supplies a
-`Rule`, whose `check` yields the places that lie and the line to write instead. Where a rule cannot be sure, it says
-nothing: a finding that is wrong costs more trust than one that is missing.
+Nothing here imports torch or runs the code it reads. A rule is one file in `rules/` and one row here, or comes with a
+package, by an entry point with its code; it supplies a `Rule`, whose `check` yields the places that lie and the line to
+write instead. Where a rule cannot be sure, it says nothing: a finding that is wrong costs more trust than one that is
+missing.
 """
 
+from walkback.lint.rule import Hit, Rule
 from walkback.registry import Registry
 
 RULES = Registry(
@@ -22,4 +24,8 @@ RULES = Registry(
         "WB010": "walkback.lint.rules.own_backward:RULE",
         "WB011": "walkback.lint.rules.unshifted_labels:RULE",
     },
+    group="lint_rules",
+    check="walkback.lint.rule:check_rule",
 )
+
+__all__ = ["RULES", "Hit", "Rule"]

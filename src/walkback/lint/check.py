@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from walkback.addresses import is_address
 from walkback.errors import InputError, UnknownName
 from walkback.lint import RULES
 from walkback.lint.module import Module
@@ -33,13 +34,18 @@ class Checked:
 
 
 def chosen_rules(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> list[Rule]:
-    """The rules whose codes start like one of `select`, without those that start like one of `ignore`."""
-    for prefix in (*select, *ignore):
-        if not any(code.startswith(prefix.upper()) for code in RULES):
-            raise UnknownName(f"there is no lint rule {prefix!r}. {did_you_mean(prefix.upper(), RULES)}")
-    wanted = tuple(p.upper() for p in select) or ("",)
-    unwanted = tuple(p.upper() for p in ignore)
-    return [RULES.load(code) for code in RULES if code.startswith(wanted) and not code.startswith(unwanted)]
+    """The rules whose codes start like one of `select`, without those that start like one of `ignore`.
+
+    A rule that is neither here nor installed is selected by `module:object`.
+    """
+    own = {prefix: RULES.named(prefix).code for prefix in select if is_address(prefix)}
+    rules = {rule.code: rule for _, rule in RULES.loaded()}
+    wanted, unwanted = ([own.get(prefix, prefix.upper()) for prefix in given] for given in (select, ignore))
+    for prefix in (*wanted, *unwanted):
+        if not any(code.startswith(prefix) for code in rules):
+            raise UnknownName(f"there is no lint rule {prefix!r}. {did_you_mean(prefix, rules)}")
+    chosen = {code: rule for code, rule in rules.items() if code.startswith(tuple(wanted) or ("",))}
+    return [rule for code, rule in chosen.items() if not code.startswith(tuple(unwanted))]
 
 
 def check_paths(paths: Iterable[Path], rules: Sequence[Rule]) -> Checked:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walkback.addresses import require_call
+from walkback.errors import InputError
 
 if TYPE_CHECKING:
     from walkback.lint.module import Module
@@ -33,8 +37,8 @@ class Rule:
     why: str
     """Why the number that comes out lies."""
     check: Callable[[Module], Iterator[Hit]]
-    pitfall: int | None = None
-    """The pitfall that this rule finds in source code."""
+    pitfall: int | str | None = None
+    """The pitfall that this rule finds in source code, by its number or name."""
 
 
 @dataclass(frozen=True, order=True)
@@ -64,3 +68,18 @@ class Broken:
     line: int
     column: int
     problem: str
+
+
+def check_rule(name: str, thing: Any) -> None:
+    """Refuse what is no rule, or has another code than the name that it is known by."""
+    if not isinstance(thing, Rule):
+        raise InputError(f"the lint rule {name!r} is {thing!r}; expected a walkback.lint.Rule")
+    if not re.fullmatch(r"[A-Z]{1,3}[0-9]{1,3}", thing.code) or thing.code == BROKEN:
+        raise InputError(f"the lint rule {name!r} has the code {thing.code!r}; expected one such as EX001")
+    if ":" not in name and name != thing.code:
+        raise InputError(f"the lint rule {name!r} has the code {thing.code}; expected one name for both")
+    from walkback.lint import RULES
+
+    if any(other.code == thing.code and other is not thing for _, other in RULES.others(name)):
+        raise InputError(f"the code {thing.code} of the lint rule {name!r} is another rule's")
+    require_call(f"the check of the lint rule {name!r}", thing.check, 1, "a function of a Module that yields hits")

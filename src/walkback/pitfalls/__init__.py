@@ -5,6 +5,7 @@ in walkback that avoids it. `walkback pitfalls` and docs/CHECKLIST.md are made f
 imports no torch; a reproducer does.
 """
 
+from walkback.pitfalls.base import Claim, Pitfall, Reproduction, Row
 from walkback.registry import Registry
 
 PITFALLS = Registry(
@@ -23,4 +24,8 @@ PITFALLS = Registry(
         "11": "walkback.pitfalls.own_backward:PITFALL",
         "12": "walkback.pitfalls.shifted_labels:PITFALL",
     },
+    group="pitfalls",
+    check="walkback.pitfalls.base:check_pitfall",
 )
+
+__all__ = ["PITFALLS", "Claim", "Pitfall", "Reproduction", "Row"]

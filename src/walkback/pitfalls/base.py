@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from walkback.addresses import require_call
+from walkback.errors import InputError
 from walkback.lint import RULES
 
 
@@ -44,7 +46,8 @@ class Reproduction:
 class Pitfall:
     """One way in which evaluation code goes wrong."""
 
-    number: int
+    number: int | str
+    """1 to 12 for those of walkback; that of a package has its name here, such as `best_of_seeds`."""
     title: str
     explanation: str
     """What goes wrong, and why nobody notices."""
@@ -65,4 +68,14 @@ class Pitfall:
     @property
     def codes(self) -> tuple[str, ...]:
         """The lint rules that find it in source code."""
-        return tuple(code for code in RULES if RULES.load(code).pitfall == self.number)
+        return tuple(rule.code for _, rule in RULES.loaded() if rule.pitfall == self.number)
+
+
+def check_pitfall(name: str, thing: Any) -> None:
+    """Refuse what is no pitfall, or is called otherwise than it is known by."""
+    if not isinstance(thing, Pitfall):
+        raise InputError(f"the pitfall {name!r} is {thing!r}; expected a walkback.pitfalls.base.Pitfall")
+    if ":" not in name and str(thing.number) != name:
+        raise InputError(f"the pitfall {name!r} calls itself {thing.number!r}; expected one name for both")
+    what = f"the reproducer of the pitfall {name!r}"
+    require_call(what, thing.reproduce, 0, "a function that returns a Reproduction")

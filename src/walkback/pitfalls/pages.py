@@ -30,16 +30,17 @@ class Outcome(NamedTuple):
 
 
 def all_pitfalls() -> list[Pitfall]:
-    """All of them, in order."""
-    return [PITFALLS.load(name) for name in PITFALLS]
+    """All of them, in order: walkback's own, then those of installed packages."""
+    return [pitfall for _, pitfall in PITFALLS.loaded()]
 
 
 def list_page() -> Page:
     """What there is."""
     rows = [(str(p.number), p.title, ", ".join(p.codes), p.published) for p in all_pitfalls()]
     grid = Grid(("", "pitfall", "lint", "published figure"), rows, "rlll")
+    others = len(rows) - len(PITFALLS.own)
     return Page(
-        "Twelve ways in which evaluation code lies",
+        f"Twelve ways in which evaluation code lies{f', and {others} of installed packages' if others else ''}",
         [grid, "walkback pitfalls show N runs one and shows the wrong number beside the right one; check runs all."],
     )
 
@@ -70,7 +71,8 @@ def _hanging(code: str) -> str:
 def _lint_line(pitfall: Pitfall) -> str:
     if not pitfall.codes:
         return "No lint rule: source code alone does not show it."
-    return "Lint: " + "; ".join(f"{code}, {RULES.load(code).title}" for code in pitfall.codes) + "."
+    found = [rule for _, rule in RULES.loaded() if rule.code in pitfall.codes]
+    return "Lint: " + "; ".join(f"{rule.code}, {rule.title}" for rule in found) + "."
 
 
 def check_page(outcomes: Sequence[Outcome]) -> Page:
@@ -120,7 +122,7 @@ def _section(pitfall: Pitfall) -> str:
 
 
 def _lint_section() -> list[str]:
-    rules = [RULES.load(code) for code in RULES]
+    rules = [rule for _, rule in RULES.loaded()]
     rows = [(r.code, r.title, str(r.pitfall or "–"), r.why) for r in rules]
     page = Page("", [Grid(("code", "finds", "pitfall", "why it lies"), rows, "llrl")])
     return ["## The lint rules", page.markdown().partition("\n\n")[2].strip()]

@@ -9,9 +9,10 @@ from walkback.present.numbers import count, figure, percent, round_number
 from walkback.present.plain import ELLIPSIS, NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.site_table import runs
 from walkback.protocol.again import stored_words
-from walkback.protocol.panels import panel_named
+from walkback.protocol.panels import DECIDING
 from walkback.protocol.records import DiagnosticReport, Measurements, Reading, ReferenceCheck, State
 from walkback.protocol.scores import Score
+from walkback.registry import PANELS
 
 Facts = list[tuple[str, str]]
 """Labels and what stands beside them."""
@@ -70,7 +71,7 @@ def verdict_line(report: DiagnosticReport) -> str:
     decision = report.decision
     if decision is None:
         return shortened(report.verdict, NOTE_LENGTH) or "not judged"
-    return shortened(panel_named(report.panel).qualified(decision, report.readings), NOTE_LENGTH)
+    return shortened(PANELS.load(report.panel or DECIDING).qualified(decision, report.readings), NOTE_LENGTH)
 
 
 def verdict_state(report: DiagnosticReport) -> State:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from walkback.addresses import allow
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.finite import firing_on_non_finite
-from walkback.protocol.panels import DECIDING, Panel, panel_named
+from walkback.protocol.panels import DECIDING, Panel
 from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.panels.base import MISSING
 from walkback.protocol.records import (
@@ -44,7 +45,7 @@ def listed(readings: Iterable[Reading], panel: Panel) -> tuple[Reading, ...]:
 
 def verdicts_on(readings: Sequence[Reading], deciding: str, require_all: bool = False) -> dict[str, PanelVerdict]:
     """The verdict of every panel of which anything was measured, and of those that reports always have."""
-    panels: dict[str, Panel] = dict(PANELS.loaded()) | {deciding: panel_named(deciding)}
+    panels: dict[str, Panel] = dict(PANELS.loaded()) | {deciding: PANELS.load(deciding)}
     measured = {reading.letter for reading in readings if reading.state not in MISSING}
     always = {deciding, APRIL_2026.name}
     return {
@@ -82,6 +83,7 @@ def judge(
         warnings: what a reader must know beside the verdict.
         provenance: versions, device and precision behind the numbers.
     """
+    allow(panel)
     limits, deciding = thresholds or published(), panel or DECIDING
     readings = read(measured, limits)
     fields: dict[str, Any] = {name: getattr(measured, name) for name in Measurements.model_fields}
@@ -106,7 +108,7 @@ def under(report: DiagnosticReport, panel: str, require_all: bool = False) -> Di
 
 def judged_by(deciding: str, readings: Sequence[Reading], require_all: bool = False) -> dict[str, Any]:
     """The fields of a report that follow from its readings."""
-    panel = panel_named(deciding)
+    panel: Panel = PANELS.load(deciding)
     verdicts = verdicts_on(readings, deciding, require_all)
     shown = listed(readings, panel)
     members = [reading for reading in shown if panel.member(reading.letter) is not None]

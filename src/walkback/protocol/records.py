@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from walkback.addresses import allow
 from walkback.errors import RecordError
 from walkback.protocol.contradictions import contradictions
 from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, plain, read_json
@@ -368,6 +369,7 @@ class DiagnosticReport(Measurements):
         """The report with another panel deciding: `report.under("june2026").outcome`."""
         from walkback.protocol.judge import under
 
+        allow(panel)
         return under(self, panel)
 
     def reading(self, letter: str) -> Reading:
@@ -381,6 +383,10 @@ class DiagnosticReport(Measurements):
 
     def __str__(self) -> str:
         return str(RENDERERS.load("text")(self))
+
+    def render(self, renderer: str) -> str:
+        """The report as a renderer writes it: `text`, `markdown`, `latex`, `html`, or one that was added."""
+        return str(RENDERERS.named(renderer)(self))
 
     def to_markdown(self) -> str:
         """The report as Markdown."""

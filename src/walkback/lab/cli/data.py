@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from walkback.addresses import allow
 from walkback.cli.output import output
 from walkback.lab.registry import DATASETS
 
@@ -26,7 +27,7 @@ def list_() -> int:
     from walkback.lab.zoo.datasets import sources, status
 
     table = Table("name", "state", "size", "file", "sources", box=None, header_style="bold")
-    for name in DATASETS:
+    for name, _ in DATASETS.loaded():
         found = status(name)
         size = f"{found.size / 1e6:.0f} MB" if found.size else ""
         table.add_row(name, found.state.value, size, str(found.where or ""), ", ".join(sources(name)))
@@ -44,6 +45,7 @@ def fetch(
     from walkback.lab.zoo.datasets import fetch as obtain
 
     for name in names:
+        allow(name)
         DATASETS.require(name)  # all of them, before the first is fetched
     for name in names:
         found = obtain(name, source, path=path, progress=lambda line: typer.echo(line, err=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from walkback.addresses import allow
 from walkback.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def grids_from(
     from walkback.lab.grids.presets import preset as of_preset
     from walkback.protocol.schema import file_name
 
+    allow(given["architecture"], given["data"])
     settings = _settings(assignments)
     options = {key: value for key, value in given.items() if value not in (None, [])}
     if preset is None:
@@ -49,17 +51,32 @@ def _grid(options: Mapping[str, Any], settings: dict[str, Any]) -> GridConfig:
 
 
 def rows_from(word: str) -> tuple[GridRow, ...]:
-    """The rows that `bp` or `dfa:penalty=0.01,credit_norm=none` stands for; the word is the row's label."""
+    """The rows that `bp` or `dfa:penalty=0.01,credit_norm=none` stands for; the word is the row's label.
+
+    A method may be `module:Class`, with options after another colon.
+    """
     from walkback.lab.cli.settings import value_of
     from walkback.lab.grids.grid import row_of, rows_named
 
-    method, colon, options = word.partition(":")
+    method, colon, options = _split(word)
     if not colon:
         return rows_named([method])
     pairs = [pair.partition("=") for pair in options.split(",")]
     if not all(name and equals and value for name, equals, value in pairs):
         raise InputError(f"{word!r} is not METHOD:OPTION=VALUE,…, such as dfa:credit_norm=none.")
     return (row_of(word, method, {name: value_of(value) for name, _, value in pairs}),)
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    """The method, a colon where there are options, and the options."""
+    from walkback.lab.registry import METHODS
+
+    method, colon, rest = word.partition(":")
+    if not colon or method in METHODS or "=" in rest.partition(":")[0]:
+        return method, colon, rest
+    attribute, colon, rest = rest.partition(":")
+    allow(f"{method}:{attribute}")
+    return f"{method}:{attribute}", colon, rest
 
 
 def _settings(assignments: Iterable[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkback.addresses import is_address
 from walkback.cli.options import RunsOption
 from walkback.cli.output import output, require_writable
 from walkback.cli.saying import complain
@@ -69,7 +70,7 @@ def _refuse_unknown(wanted: dict[str, str | None]) -> None:
 
     states = [state.value for state in RunState]
     for known, (name, value) in zip((METHODS, ARCHITECTURES, DATASETS, states), wanted.items(), strict=True):
-        if value is not None and value not in known:
+        if value is not None and value not in known and (name == "state" or not is_address(value)):
             raise UnknownName(f"no run has the {name} {value!r}. {did_you_mean(value, known)}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from walkback.addresses import allow
 from walkback.errors import InputError
 from walkback.protocol.schema import parse_json
 from walkback.registry import did_you_mean
@@ -22,6 +23,7 @@ def config_from(
     """The config that a command line means: what is given there goes before the file, and that before the recipe."""
     from walkback.lab.runs.config import RunConfig, merged, read_toml, refuse_unknown_settings
 
+    allow(flags.get("method"), flags.get("architecture"), flags.get("data"))  # what a file says is not allowed by it
     source = str(file) if file is not None else ""
     given = merged(read_toml(file) if file is not None else {}, _nested(flags))
     for assignment in assignments:

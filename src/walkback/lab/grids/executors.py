@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol
 
+from walkback.addresses import allow
 from walkback.errors import InputError, RunTaken, WalkbackError
 from walkback.lab.grids.run_queue import LOOK_SECONDS, RunQueue
 from walkback.lab.runs.config import RunConfig
@@ -201,6 +202,7 @@ def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: flo
     from walkback.lab.runs.train import train_or_resume
 
     keep_dataset()
+    allow(settings["method"], settings["architecture"], settings["data"])  # by whoever started the grid
     config = RunConfig.from_dict(settings)
     try:
         if not _is_free(store.run(config), patience):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
+from walkback.addresses import is_allowed
 from walkback.errors import InputError, UnknownName
 from walkback.lab.registry import METHODS
 from walkback.lab.runs.baselines import matched_baseline
@@ -57,7 +58,7 @@ def rows_named(names: Iterable[str]) -> tuple[GridRow, ...]:
 
 def row_of(label: str, method: str, options: dict[str, Any], **settings: Any) -> GridRow:
     """A row of one method; an unknown one is refused with a suggestion."""
-    if method not in METHODS:
+    if method not in METHODS and not is_allowed(method):
         known = [*METHODS, f"dfa{TEXTBOOK}"]
         raise UnknownName(f"there is no method called {method!r}. {did_you_mean(method, known)}")
     return GridRow(method=method, label=label, options=options, settings=settings)
@@ -135,8 +136,8 @@ class GridConfig(Record):
         changes = changed_options(config, "architecture_options")
         changes.pop("width", None)
         width = config.architecture_options.get("width")
-        words = [self.architecture, *([] if width is None else [f"d{width}"])]
-        words += [] if self.data == "cifar10" else [self.data]
+        words = [_in_a_name(self.architecture), *([] if width is None else [f"d{width}"])]
+        words += [] if self.data == "cifar10" else [_in_a_name(self.data)]
         usual = {"method", "architecture", "data", "seed", "epochs", "method_options"}
         changes |= changed_options(config, "data_options")
         changes |= {name: value for name, value in config.identity.items() if name not in usual | _TABLES}

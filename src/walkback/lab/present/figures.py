@@ -30,9 +30,12 @@ WITHOUT_PENALTY = ("bp", "dfa_textbook")
 
 
 def figure_named(name: str, targets: Sequence[str], results: Path, runs: str | None = None) -> Figure:
-    """The figure, from the targets or, without any, from what is on record in the folder of results."""
+    """The figure, from the targets or, without any, from what is on record in the folder of results.
+
+    One that others bring is plotted from the networks of an audit, or of whatever is given.
+    """
     draw = FIGURES.load(name)
-    return _INPUTS[name](draw, targets, results, open_store(runs, results / "runs"))
+    return _INPUTS.get(name, _one_audit)(draw, targets, results, open_store(runs, results / "runs"))
 
 
 Draw = Callable[..., "Figure"]

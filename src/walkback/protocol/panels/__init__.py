@@ -10,8 +10,8 @@ DECIDING = "april2026"
 
 
 def panel_named(name: str | None) -> Panel:
-    """A panel by its name, or by `module:object`; the deciding one where none is given."""
-    found: Panel = PANELS.load(name or DECIDING)
+    """A panel by its name, or by the `module:object` that a caller wrote; the deciding one where none is given."""
+    found: Panel = PANELS.named(name or DECIDING)
     return found
 
 

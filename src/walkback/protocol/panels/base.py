@@ -34,7 +34,7 @@ class Member:
     @property
     def letter(self) -> str:
         """Of its diagnostic."""
-        letter: str = DIAGNOSTICS.load(self.diagnostic).letter
+        letter: str = DIAGNOSTICS.named(self.diagnostic).letter
         return letter
 
 
@@ -149,6 +149,6 @@ def check_panel(name: str, thing: Any) -> None:
         raise InputError(f"the panel {name!r} has no diagnostic that decides")
     for member in thing.members:
         try:
-            DIAGNOSTICS.load(member.diagnostic)
+            DIAGNOSTICS.named(member.diagnostic)
         except WalkbackError as error:
             raise InputError(f"the panel {name!r}: {error}") from None
