@@ -17,6 +17,7 @@ from walkback.lab.registry import ARCHITECTURES
 from walkback.lab.runs.baselines import matched_baseline
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.store import described
+from walkback.lab.runs.verbs import todays, with_todays_commands
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.present.template import NORMALISATION, TEMPLATES, form_of
 
@@ -52,7 +53,7 @@ def test_a_run_fills_in_all_that_it_has(report):
         f"{config['optimizer']}; learning rate {config['learning_rate']}",
         f"**epochs**: {config['epochs']}",
         f"**seeds**: {config['seed']};",
-        f"**command**: {RESULT['command']}",
+        f"**command**: {todays(RESULT['command'])}",
         f"**commit**: {RESULT['commit']}",
         f"torch {RESULT['versions']['torch']}",
         f"**accuracy**: {100 * RESULT['accuracy']:.2f} %",
@@ -63,7 +64,7 @@ def test_a_run_fills_in_all_that_it_has(report):
     for site, gamma in enumerate(RESULT["report"]["alignment"]["sites"]):
         assert re.search(rf"^\| {site} \| {re.escape(f'{gamma:+.3g}')}", page, re.MULTILINE)
     assert page.count("TO FILL IN") == 1
-    assert f"TO FILL IN: train it: {RESULT['baseline']['command']}" in page
+    assert f"TO FILL IN: train it: {todays(RESULT['baseline']['command'])}" in page
 
 
 def test_the_figures_are_those_of_the_record(report):
@@ -77,7 +78,9 @@ def test_the_figures_are_those_of_the_record(report):
 
 def test_the_baseline_beside_a_run_is_taken_in(report, tmp_path):
     (tmp_path / RUN.name).write_bytes(RUN.read_bytes())
-    baseline = RESULT | described(matched_baseline(RunConfig.from_dict(RESULT["config"]))) | {"accuracy": 0.3011}
+    told = {"accuracy": 0.3011, "report": RESULT["report"] | {"headline_acc": 0.3011}}
+    told["trace"] = [*RESULT["trace"][:-1], RESULT["trace"][-1] | {"accuracy": 0.3011}]
+    baseline = RESULT | described(matched_baseline(RunConfig.from_dict(RESULT["config"]))) | told
     (tmp_path / f"{RESULT['baseline']['id']}.json").write_text(json.dumps(baseline))
     _, page, _ = report(tmp_path / RUN.name, "--template", "markdown")
     assert "**matched frozen baseline**: 30.11 % on 10,000 samples" in page
@@ -145,7 +148,7 @@ def test_hostile_words_in_a_run_are_escaped():
 
 
 def test_a_command_keeps_its_hyphens_in_latex():
-    text = TEMPLATES["latex"](form_of(full(), RESULT))
+    text = TEMPLATES["latex"](form_of(full(), with_todays_commands(RESULT)))
     assert r"walkback lab train \mbox{-{}-}method dfa" in text
 
 

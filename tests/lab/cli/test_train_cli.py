@@ -160,7 +160,7 @@ def test_diagnose_refuses_what_training_did_not_leave(walkback, tmp_path):
     [
         ((*DFA, "--runs", ""), "the place of runs is ''"),
         ((*DFA, "--runs", "file://"), "the place of runs is 'file://'"),
-        (("runs", "--runs", "nowhere"), "there is no folder nowhere"),
+        (("lab", "runs", "--runs", "nowhere"), "there is no folder nowhere"),
         (("diagnose", ""), "TARGET is ''"),
         (("lab", "data", "fetch", "digits", "nope"), "there is no data set called 'nope'"),
         (("lab", "data", "fetch", "cifar10", "--path", "/dev/null"), "there is no file or folder /dev/null"),
