@@ -1,6 +1,6 @@
 """Lightning: one callback, and a run that is already lost stops at the end of the epoch in which that shows.
 
-Needs `pip install 'walkback[lightning]'`. The module trains a residual MLP by backpropagation, or by direct feedback
+Needs `pip install "walkback[lightning]"`. The module trains a residual MLP by backpropagation, or by direct feedback
 alignment in manual optimization; the callback takes its held-out batches from the validation loader.
 """
 

@@ -1,6 +1,6 @@
 """Hugging Face Trainer: one callback, and a run with a learning rate that blows the network up stops by itself.
 
-Needs `pip install 'walkback[transformers]'`. A small ViT with random weights learns synthetic images; nothing is
+Needs `pip install "walkback[transformers]"`. A small ViT with random weights learns synthetic images; nothing is
 downloaded. The callback measures at every evaluation and, as its budget allows, between steps.
 """
 

@@ -1,6 +1,6 @@
 """Log every measurement of a monitor to TensorBoard and to Weights & Biases, offline, and read the events back.
 
-Needs `pip install 'walkback[tensorboard,wandb]'`.
+Needs `pip install "walkback[tensorboard,wandb]"`.
 """
 
 import os

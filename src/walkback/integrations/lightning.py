@@ -2,7 +2,7 @@
 
     trainer = lightning.Trainer(callbacks=[WalkbackCallback(accuracy="val_acc", trace="trace.jsonl")])
 
-Needs `pip install 'walkback[lightning]'`.
+Needs `pip install "walkback[lightning]"`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     Monitor(model, batches, logs=[TensorBoardLog("runs/dfa")])
 
-Needs `pip install 'walkback[tensorboard]'`. `walkback replay` reads the event files back.
+Needs `pip install "walkback[tensorboard]"`. `walkback replay` reads the event files back.
 """
 
 from __future__ import annotations

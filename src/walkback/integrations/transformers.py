@@ -2,7 +2,7 @@
 
     Trainer(model=model, args=args, ..., callbacks=[WalkbackCallback(trace="trace.jsonl")])
 
-Needs `pip install 'walkback[transformers]'`.
+Needs `pip install "walkback[transformers]"`.
 """
 
 from __future__ import annotations

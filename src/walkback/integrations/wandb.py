@@ -3,7 +3,7 @@
     run = wandb.init(project="…", mode="offline")
     Monitor(model, batches, logs=[WandbLog(run)])
 
-Needs `pip install 'walkback[wandb]'`.
+Needs `pip install "walkback[wandb]"`.
 """
 
 from __future__ import annotations
