@@ -44,7 +44,7 @@ def test_every_network_has_a_row_with_the_figures_of_the_other_renderings(audit,
         "",
         "",
         "",
-        "abd",
+        "a b d",
     ]
 
 

@@ -48,15 +48,15 @@ def report(
     renderer: Annotated[
         str | None,
         typer.Option(
-            "--render",
+            "--as",
             metavar="NAME",
-            help="One network by a renderer: text, markdown, latex, html, or your own by its name or module:object.",
+            help="text, markdown, latex, html, or a renderer that was added (module:object too): one network by it.",
             rich_help_panel=FORMS,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where the form or rendering is written, rather than printed."),
+        typer.Option("--out", metavar="FILE", help="Where --template or --as is written, rather than printed."),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the page of several networks is called.")] = None,
     runs: RunsOption = None,
@@ -72,10 +72,12 @@ def report(
     from walkback.present.text import print_comparison, print_report
     from walkback.protocol.schema import write_whole
 
+    if template is not None and renderer is not None:
+        raise InputError("--template and --as are two forms for one --out. Give one of them.")
     if template is not None:
         return _write_template(template, targets or [], runs, out)
     if out is not None and renderer is None:
-        raise InputError("--out is where a form is written: give --template too, or name the file with --html FILE.")
+        raise InputError("--out is where a form is written: give --template or --as too, or name a file with --html.")
     if not targets:
         raise InputError("there is nothing to report on. Give a report, an audit, a run or a trace.")
     if renderer is not None:
@@ -101,6 +103,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
     from walkback.errors import InputError, UnknownName
     from walkback.lab.present.networks import networks_in
     from walkback.lab.runs.store import open_store
+    from walkback.lab.zoo.architectures.normalisation import with_normalisation
     from walkback.present.template import TEMPLATES, form_of
     from walkback.protocol.schema import reading
     from walkback.registry import did_you_mean
@@ -115,7 +118,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
             f"--template is the form of one network, and {len(networks)} are given. Give one run or report."
         )
     with reading(targets[0] if targets else template):
-        form = form_of(networks[0].report, networks[0].run) if networks else form_of(None)
+        form = form_of(networks[0].report, with_normalisation(networks[0].run)) if networks else form_of(None)
         text = TEMPLATES[template](form)
     _put(text, out)
     return 0
@@ -133,7 +136,7 @@ def _render(renderer: str, targets: list[str], runs: str | None, out: Path | Non
     require_writable([out], [*targets, *store.folders])
     networks = networks_in(targets, store)
     if len(networks) > 1:
-        raise InputError(f"--render is for one network, and {len(networks)} are given. Give one run or report.")
+        raise InputError(f"--as shows one network, and {len(networks)} are given. Give one run or report.")
     text = render(networks[0].report)
     if not isinstance(text, str):
         raise InputError(f"the renderer {renderer!r} returned {type(text).__name__}; expected the text of the report.")
@@ -146,7 +149,7 @@ def _put(text: str, out: Path | None) -> None:
     from walkback.protocol.schema import write_whole
 
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo(text, nl=not text.endswith("\n"))
     else:
         typer.echo(f"written: {write_whole(out, text)}")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from walkback.protocol.diagnostics.known import known
-from walkback.watch.event_files import ACCURACY, DRIFT, EPOCH, ERROR, GRADIENT, HIDDEN, PREFIX
+from walkback.protocol.diagnostics.known import scalars as declared
+from walkback.watch.event_files import ACCURACY, EPOCH, ERROR, GRADIENT, HIDDEN, PREFIX
 from walkback.watch.trace_line import TraceLine
 
 
@@ -12,13 +13,13 @@ def scalars(line: TraceLine) -> dict[str, float]:
     measured = line.measurements()
     found: dict[str, float | None] = {
         ACCURACY: line.accuracy,
-        DRIFT: measured.cross_batch_stability,
         ERROR: line.error_size,
         EPOCH: line.epoch,
-        f"{PREFIX}max_per_block_growth": measured.max_per_block_growth,
-        f"{PREFIX}deep_alignment": line.deep_alignment,
         f"{PREFIX}monitor_overhead": line.overhead,
     }
+    for _, scalar in declared().values():
+        if scalar.tag and scalar.of is not None:
+            found[f"{PREFIX}{scalar.tag}"] = scalar.of(measured)
     for tag, norms in ((HIDDEN, line.residual_norms), (GRADIENT, line.bp_grad_norms)):
         found |= {f"{tag}{site}": norm for site, norm in enumerate(norms or ())}
     for one in known().values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from walkback.present.in_panel import in_its_words
 from walkback.present.numbers import count, figure, signed
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.protocol.records import Alignment, DiagnosticReport, NullAlignment
@@ -23,7 +24,9 @@ def alignment_facts(report: DiagnosticReport) -> list[tuple[str, str]]:
     facts = [("deep mean", _deep(alignment)), ("null", _null(alignment.null, alignment.no_null))]
     facts += [("aggregation", _orders(alignment.orders))] if alignment.orders else []
     facts += [("neighbouring credits", _neighbours(alignment.neighbours))] if alignment.neighbours else []
-    facts += [("read with care", shortened(alignment.mark, NOTE_LENGTH))] if alignment.mark else []
+    facts += (
+        [("read with care", shortened(in_its_words(report, alignment.mark), NOTE_LENGTH))] if alignment.mark else []
+    )
     return facts
 
 

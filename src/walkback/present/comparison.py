@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -10,13 +11,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from walkback.present import numbers
-from walkback.present.numbers import ABSENT, figure
+from walkback.present import in_panel, numbers
+from walkback.present.numbers import figure
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line, shortened
 from walkback.present.seeds import headline, remarks, sentences, summaries
+from walkback.present.tex_escape import escape
 from walkback.present.text_tables import GAP, ruled_table
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Scalar
+from walkback.protocol.diagnostics.known import scalars
 from walkback.protocol.records import DiagnosticReport, Reading, State
-from walkback.protocol.verdict import kind_of
 
 if TYPE_CHECKING:
     from walkback.protocol.seeds import SeedSummary
@@ -25,8 +29,6 @@ NAME_WIDTH = 16
 """What a name may take even where verdicts must wrap for it."""
 _LEAST_NAME = 9
 _LEAST_VERDICT = 12
-
-Cell = Callable[[DiagnosticReport], str]
 
 
 def comparison_blocks(
@@ -39,6 +41,8 @@ def comparison_blocks(
     yield _table(reports, names or [_name(report) for report in reports], width)
     yield Text()
     yield Text(_legend(reports), style="dim")
+    if others := in_panel.other_verdicts_of_several(reports):
+        yield Text(f"other panels: {others}", style="dim")
     for words in remarks(reports):
         yield Text.assemble(("warning: ", "yellow"), words)
     for summary in summaries(reports):
@@ -53,22 +57,65 @@ def seed_blocks(summary: SeedSummary) -> Iterator[RenderableType]:
         yield Padding(Text(sentence), (0, 0, 0, 4))
 
 
-def row(report: DiagnosticReport) -> list[str]:
-    """Accuracy, ‖h_L‖, growth, ‖g_L‖, (c), ρ and margin, as they are written."""
-    return [cell(report) for _, cell in COLUMNS]
+@dataclass(frozen=True)
+class Column:
+    """One number of every network: how it is headed, read and written."""
+
+    heading: str
+    tex: str
+    raw: Callable[[DiagnosticReport], float | None]
+    write: Callable[[DiagnosticReport, float | None], str]
+    gives_way: int = 0
+    """Which leave a table that is too wide: those of the highest number first, those of 0 never."""
+
+
+def columns(reports: Sequence[DiagnosticReport]) -> list[Column]:
+    """The accuracy, and what stands for each diagnostic; those that some report fills."""
+    made = [Column("acc %", r"acc \%", lambda r: r.headline_acc, lambda _, v: numbers.percent(v).removesuffix(" %"))]
+    made += [_column(one, scalar) for one, scalar in scalars().values() if scalar.tabled]
+    return [column for column in made if any(column.raw(report) is not None for report in reports)]
+
+
+def _column(one: type[Diagnostic], scalar: Scalar) -> Column:
+    def raw(report: DiagnosticReport) -> float | None:
+        return scalar.read(report, next((r.figure for r in report.readings if r.letter == one.letter), None))
+
+    def write(report: DiagnosticReport, value: float | None) -> str:
+        return numbers.against(value, _limit(report, one, scalar), numbers.signed if scalar.signed else figure)
+
+    return Column(scalar.heading, scalar.tex or escape(scalar.heading), raw, write, scalar.gives_way)
+
+
+def _limit(report: DiagnosticReport, one: type[Diagnostic], scalar: Scalar) -> float | None:
+    """What the number is read against: the reading's own threshold, where it is the figure of one."""
+    if scalar.of is None:
+        return next((r.threshold for r in report.readings if r.letter == one.letter), None)
+    return (report.thresholds.model_extra or {}).get(scalar.threshold)
+
+
+def row(report: DiagnosticReport, shown: Sequence[Column] | None = None) -> list[str]:
+    """The numbers of these columns, as they are written; of all that the report fills where none are given."""
+    return [column.write(report, column.raw(report)) for column in (columns([report]) if shown is None else shown)]
 
 
 def short_verdict(report: DiagnosticReport) -> str:
     """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d`."""
-    fired = [r.letter for r in report.readings if r.state is State.FIRE]
-    gaps = [r.letter for r in report.readings if r.state in (State.NOT_MEASURED, State.UNDECIDED)]
-    word = kind_of(report.verdict).removeprefix("needs ") or "not judged"
-    words = word + (f" {' '.join(fired)}" if fired else "") + (f", no {' '.join(gaps)}" if gaps else "")
-    return shortened(words, NAME_LENGTH)
+    panel, gaps = in_panel.panel_of(report), _gaps(report)
+    word = panel.short(report.outcome) if report.decision is not None else "not judged"
+    words = " ".join([word, *_bare(report, in_panel.fired(report))])
+    words += f", no {' '.join(_bare(report, gaps))}" if gaps else ""
+    beside = _bare(report, in_panel.fired_beside(report))
+    return shortened(words + (f"; beside it {' '.join(beside)}" if beside else ""), NAME_LENGTH)
 
 
-def _reading(report: DiagnosticReport, letter: str) -> Reading | None:
-    return next((r for r in report.readings if r.letter == letter), None)
+def _gaps(report: DiagnosticReport) -> list[Reading]:
+    """The readings of the deciding panel that are missing."""
+    missing = [r for r in report.readings if r.state in (State.NOT_MEASURED, State.UNDECIDED)]
+    return [r for r in missing if in_panel.panel_of(report).member(r.letter) is not None]
+
+
+def _bare(report: DiagnosticReport, readings: Sequence[Reading]) -> list[str]:
+    return [in_panel.label(report, r.letter).strip("()") for r in readings]
 
 
 def _name(report: DiagnosticReport) -> str:
@@ -76,70 +123,56 @@ def _name(report: DiagnosticReport) -> str:
     return (report.method_name or "unnamed") + seed
 
 
-def _margin(report: DiagnosticReport) -> str:
-    reading = _reading(report, "d")
-    if reading is None or reading.figure is None:
-        return ABSENT
-    return numbers.against(reading.figure, reading.threshold, numbers.signed)
-
-
-def _last(values: Sequence[float] | None) -> str:
-    return figure(values[-1]) if values else ABSENT
-
-
-def _drift(report: DiagnosticReport) -> str:
-    site = report.stability_layer
-    shares = report.drift_shares
-    return ABSENT if shares is None or site is None else figure(shares[site])
-
-
-COLUMNS: tuple[tuple[str, Cell], ...] = (
-    ("acc %", lambda r: numbers.percent(r.headline_acc).removesuffix(" %")),
-    ("‖h_L‖", lambda r: _last(r.residual_norms)),
-    ("growth", lambda r: numbers.against(r.max_per_block_growth, r.thresholds.h_norm_explosion_ratio)),
-    ("‖g_L‖", lambda r: numbers.against(r.bp_grad_norms[-1] if r.bp_grad_norms else None, r.thresholds.g_norm_floor)),
-    ("(c)", lambda r: numbers.against(r.cross_batch_stability, r.thresholds.stability_drift_ceiling)),
-    ("ρ", _drift),
-    ("margin", _margin),
-)
-
-
 def _table(reports: Sequence[DiagnosticReport], names: Sequence[str], width: int) -> Table:
-    rows = [row(report) for report in reports]
-    kept = _kept(rows, width)
+    kept = _kept(reports, columns(reports), width)
+    rows = [row(report, kept) for report in reports]
     verdicts = max(len(short_verdict(report)) for report in reports)
-    figures = sum(_column_width(rows, i) for i in kept)
+    figures = sum(_column_width(reports, column) for column in kept)
     name_width = max(width - figures - verdicts - GAP, NAME_WIDTH)
     table = ruled_table()
     table.add_column(Text("name"), no_wrap=True, min_width=_LEAST_NAME)
-    for i in kept:
+    for column in kept:
         # Only names and verdicts give way: half a number is worse than none.
-        wide = _column_width(rows, i) - GAP
-        table.add_column(Text(COLUMNS[i][0]), justify="right", no_wrap=True, min_width=wide)
+        wide = _column_width(reports, column) - GAP
+        table.add_column(Text(one_line(column.heading)), justify="right", no_wrap=True, min_width=wide)
     table.add_column(Text("verdict"), overflow="fold", min_width=_LEAST_VERDICT)
     for name, report, cells in zip(names, reports, rows, strict=True):
-        fired = any(r.state is State.FIRE for r in report.readings)
-        verdict = Text(short_verdict(report), style="red" if fired else "")
-        table.add_row(Text(middle_out(name, name_width)), *(Text(cells[i]) for i in kept), verdict)
+        verdict = Text(short_verdict(report), style="red" if in_panel.fired(report) else "")
+        table.add_row(Text(middle_out(name, name_width)), *(Text(cell) for cell in cells), verdict)
     return table
 
 
-def _column_width(rows: Sequence[Sequence[str]], i: int) -> int:
-    return GAP + max(len(COLUMNS[i][0]), *(len(cells[i]) for cells in rows))
+def _column_width(reports: Sequence[DiagnosticReport], column: Column) -> int:
+    return GAP + max(len(column.heading), *(len(row(report, [column])[0]) for report in reports))
 
 
-def _kept(rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The columns that some report fills; where the width is short, ρ and then (c) give way."""
-    kept = [i for i in range(len(COLUMNS)) if any(r[i] != ABSENT for r in rows)]
-    for heading in ("ρ", "(c)", "margin", "growth"):
-        if sum(_column_width(rows, i) for i in kept) + _LEAST_NAME + GAP + _LEAST_VERDICT <= width:
+def _kept(reports: Sequence[DiagnosticReport], shown: Sequence[Column], width: int) -> list[Column]:
+    """As many columns as the width takes; those that give way first leave it first."""
+    kept = list(shown)
+    for column in sorted(shown, key=lambda each: -each.gives_way):
+        taken = sum(_column_width(reports, each) for each in kept)
+        if taken + _LEAST_NAME + GAP + _LEAST_VERDICT <= width or not column.gives_way:
             break
-        kept = [i for i in kept if COLUMNS[i][0] != heading]
+        kept.remove(column)
     return kept
 
 
 def _legend(reports: Sequence[DiagnosticReport]) -> str:
-    names = {r.letter: r.name for report in reports for r in report.readings}
-    letters = ", ".join(one_line(f"{letter} {name}") for letter, name in names.items())
-    unread = any(not r.complete for r in reports)
-    return f"{letters}; margin in pp" + ("; `no d`: (d) not measured, which is no pass" if unread else "")
+    letters = ", ".join(f"{label.strip('()')} {name}" for label, name in labels(reports).items())
+    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units().items())]
+    missing = [r.letter for report in reports for r in _gaps(report)]
+    if missing and any(not report.complete for report in reports):
+        label = in_panel.label(reports[0], max(missing))
+        parts.append(f"`no {label.strip('()')}`: {label} not measured, which is no pass")
+    return "; ".join(parts)
+
+
+def labels(reports: Sequence[DiagnosticReport]) -> dict[str, str]:
+    """What the deciding panel calls each diagnostic that the reports have, and its title."""
+    return {in_panel.label(report, r.letter): in_panel.name(report, r) for report in reports for r in report.readings}
+
+
+def units() -> dict[str, str]:
+    """The columns whose numbers have a unit, and the unit; a ratio needs none."""
+    declared = ((scalar.heading, one.thresholds.get(scalar.threshold)) for one, scalar in scalars().values())
+    return {heading: limit.unit for heading, limit in declared if limit is not None and limit.unit not in ("", "×")}

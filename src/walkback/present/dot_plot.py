@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from walkback.present.in_panel import named
 from walkback.present.network import Network, by_method
-from walkback.present.numbers import reading_figure, round_number, with_unit
+from walkback.present.numbers import by_magnitude, reading_figure, round_number, with_unit
 from walkback.present.outline import state_word
 from walkback.present.plain import middle_out
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
@@ -82,7 +83,7 @@ def _plot(letter: str, networks: Sequence[Network], same: Range | None) -> DotPl
     one = next(iter(read.values()))
     limit = with_unit(round_number(threshold), one.unit)
     return DotPlot(
-        title=f"({letter}) {one.name}",
+        title=named(networks[next(iter(read))].report, one),
         threshold=place,
         rule=f"fires above {limit} →" if above else f"← fires below {limit}",
         anchor="start" if place < LEFT + 60 else "end" if place > RIGHT - 60 else "middle",
@@ -107,8 +108,7 @@ def _along(share: float) -> float:
 
 
 def _scale(reading: Reading, values: Sequence[float], threshold: float) -> Scale:
-    magnitudes = reading.unit != "pp" and (0 < threshold < 0.01 or threshold > 10)
-    if magnitudes:
+    if by_magnitude(reading, threshold):
         return log_scale([*values, threshold / 10, threshold * 10])
     span = abs(threshold) or 1.0
     return linear_scale([*values, threshold - span, threshold + span], least_span=span)
@@ -121,7 +121,7 @@ def _marks(
     for i, reading in read.items():
         assert reading.figure is not None
         label = f"{networks[i].name}: {reading_figure(reading)}, {state_word(reading)}"
-        state = "fire" if reading.state is State.FIRE else "pass" if reading.state is State.PASS else "open"
+        state = {State.FIRE: "fire", State.PASS: "pass"}.get(reading.state, "open")
         x, y = _along(scale.share(reading.figure)), rows[networks[i].method]
         marks.append(Mark(x, y, state, not scale.holds(reading.figure), label, i))
     return marks

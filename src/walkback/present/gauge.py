@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from walkback.present.numbers import is_margin, reading_figure, round_number, with_unit
+from walkback.present.numbers import by_magnitude, reading_figure, round_number, with_unit
 from walkback.present.outline import fires_when, interval_text, state_word
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
 from walkback.protocol.records import Reading
@@ -80,8 +80,7 @@ def _beyond(scale: Scale, value: float) -> str:
 def _scale(reading: Reading, threshold: float) -> Scale:
     bounds = (reading.interval.low, reading.interval.high) if reading.interval else ()
     values = [v for v in (threshold, reading.figure, *bounds) if v is not None]
-    # Quantities judged by orders of magnitude have thresholds far from one; margins and cosines do not.
-    magnitudes = not is_margin(reading) and (0 < threshold < 0.01 or threshold > 10)
+    magnitudes = by_magnitude(reading, threshold)
     if magnitudes and all(v >= 0 or not math.isfinite(v) for v in values):
         return log_scale([*values, threshold / 30, threshold * 30])
     span = abs(threshold) or 1.0

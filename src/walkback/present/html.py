@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from walkback.present import gauge as gauges
-from walkback.present import latex, markdown, numbers, outline
+from walkback.present import in_panel, latex, markdown, numbers, outline
 from walkback.present.alignment_facts import alignment_facts
+from walkback.present.evidence import beside, evidence
+from walkback.present.facts import Facts, capped
 from walkback.present.in_short import plain_verdict
 from walkback.present.network import Network
 from walkback.present.panels import panels
-from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened, site_label
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened, site_label
 from walkback.present.site_table import MOST_SHOWN, SiteTable, alignment_table, cells, site_table
 from walkback.present.templating import environment
 from walkback.present.timeline import timelines
@@ -24,7 +26,13 @@ _NOTES_LENGTH = 12_000
 _MOST_ROWS = 250
 _MOST_FACTS = 60
 
-ICONS = {State.PASS: "pass", State.FIRE: "fire", State.NOT_MEASURED: "gap", State.UNDECIDED: "open"}
+ICONS = {
+    State.PASS: "pass",
+    State.FIRE: "fire",
+    State.NOT_MEASURED: "gap",
+    State.UNDECIDED: "open",
+    State.REPORTED: "info",
+}
 """Every state has a shape and a colour of its own; its word always stands beside them."""
 
 
@@ -46,7 +54,7 @@ def render_network(network: Network) -> str:
 class Card:
     """One reading as it stands on the page."""
 
-    letter: str
+    label: str
     name: str
     icon: str
     word: str
@@ -58,24 +66,27 @@ class Card:
     gauge: gauges.Gauge | None
     unmarked: str
     """Why the picture shows no figure."""
+    role: str
+    """What a firing does, where it does not decide."""
 
 
-def card(reading: Reading) -> Card:
+def card(report: DiagnosticReport, reading: Reading) -> Card:
     """A reading with its figures written and its picture laid out."""
-    drawn = gauges.gauge(reading)
+    drawn, name = gauges.gauge(reading), in_panel.name(report, reading)
     without = drawn is not None and drawn.figure is None
     return Card(
-        letter=one_line(reading.letter),
-        name=one_line(reading.name),
+        label=short if (short := in_panel.label(report, reading.letter)) != name else "",
+        name=name,
         icon=ICONS[reading.state],
         word=outline.state_word(reading),
         figure=numbers.reading_figure(reading),
         rule=outline.fires_when(reading),
         site=reading.site,
         interval=outline.interval_text(reading),
-        sentence=outline.sentence(reading),
+        sentence=outline.sentence(report, reading),
         gauge=drawn,
         unmarked=("NaN has no place here" if reading.figure is not None else "not measured") if without else "",
+        role=in_panel.role(report, reading.letter),
     )
 
 
@@ -129,23 +140,24 @@ def detail(network: Network, most_rows: int) -> dict[str, Any]:
     report = network.report
     return {
         "verdict": outline.verdict_line(report),
+        "other_panels": in_panel.other_verdicts(report),
         "in_short": plain_verdict(report),
         "verdict_icon": ICONS[outline.verdict_state(report)],
-        "cards": [card(reading) for reading in report.readings],
+        "cards": [card(report, reading) for reading in report.readings],
         "panels": panels(report),
         "sites": site_rows(site_table(report), most_rows),
         "alignment": alignment_facts(report),
         "alignment_sites": site_rows(alignment_table(report), most_rows),
         "warnings": outline.warnings(report),
         "facts": [
-            ("Beside the four", outline.evidence(report)),
+            (beside(report), evidence(report)),
             ("Not measured", outline.not_measured(report)),
             ("Thresholds", outline.thresholds(report)),
             ("Provenance", outline.provenance(report)),
-            *((heading, outline.capped(_safe(rows), _MOST_FACTS)) for heading, rows in network.about),
+            *((heading, capped(_safe(rows), _MOST_FACTS)) for heading, rows in network.about),
         ],
     }
 
 
-def _safe(rows: outline.Facts) -> outline.Facts:
+def _safe(rows: Facts) -> Facts:
     return [(middle_out(label, NAME_LENGTH), shortened(words, NOTE_LENGTH)) for label, words in rows]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from walkback.errors import InputError
-from walkback.present import outline, tables
-from walkback.present.comparison import COLUMNS, row, short_verdict
+from walkback.present import in_panel, outline, tables
+from walkback.present.comparison import Column, columns, row, short_verdict
 from walkback.present.dot_plot import Range, dot_plots
 from walkback.present.html import ICONS, detail
 from walkback.present.in_short import grid_state, grid_verdict
@@ -19,7 +19,7 @@ from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.site_table import MOST_SHOWN
 from walkback.present.templating import environment
-from walkback.present.timeline import first_firings, timelines
+from walkback.present.timeline import fireable, first_firings, timelines
 from walkback.protocol.records import DiagnosticReport, State
 
 LARGEST = 1_900_000
@@ -73,32 +73,40 @@ class Row:
 
 def _page(grid: GridPage, details: str) -> dict[str, Any]:
     networks = grid.networks
-    kept = [i for i in range(len(COLUMNS)) if any(row(n.report)[i] != ABSENT for n in networks)]
-    bare = details == "bare"
+    reports = [network.report for network in networks]
+    kept = columns(reports)
+    letters = fireable(networks)
+    panel, bare = in_panel.panel_of(reports[0]), details == "bare"
     shown = [] if bare else timelines(networks)
     return {
         "title": shortened(grid.title, 120),
         "verdict": grid_verdict(networks),
         "in_short": _in_short(networks),
         "verdict_icon": ICONS[grid_state(networks)],
-        "warnings": remarks([network.report for network in networks]),
+        "other_panels": in_panel.other_verdicts_of_several(reports),
+        "kinds": [(ICONS[state], panel.short(outcome)) for outcome, state in outline.OUTCOMES.items()],
+        "letters": [(letter, panel.label(letter)) for letter in letters],
+        "warnings": remarks(reports),
         "basis": f"{count(len(networks), 'network')}, {count(len(by_method(networks)), 'method')}",
-        "headings": [COLUMNS[i][0] for i in kept],
+        "headings": [column.heading for column in kept],
         "rows": [_row(i, network, kept, details) for i, network in enumerate(networks)],
         "matrix": _matrix(networks),
         "plots": [] if bare else dot_plots(networks, grid.same_verdicts),
         "timelines": shown,
         "methods": list(by_method(networks)),
-        "firings": Grid(("method", "seed", "(a)", "(b)", "(c)", "(d)"), first_firings(networks), "lrrrrr")
-        if shown
-        else None,
-        "seeds": [(headline(s), sentences(s)) for s in summaries([n.report for n in networks])],
+        "firings": _firings(networks, letters) if shown else None,
+        "seeds": [(headline(s), sentences(s)) for s in summaries(reports)],
         "pages": [(page.title, list(_parts(page))) for page in grid.pages],
         "about": [(label, shortened(words, NOTE_LENGTH)) for label, words in grid.about],
         "legend": tables.legend(networks),
         "left_out": _LEFT_OUT[details],
         "copies": [] if bare else _copies(networks),
     }
+
+
+def _firings(networks: Sequence[Network], letters: Sequence[str]) -> Grid:
+    labels = [in_panel.label(networks[0].report, letter) for letter in letters]
+    return Grid(("method", "seed", *labels), first_firings(networks, letters), "lr" + "r" * len(labels))
 
 
 def _copies(networks: Sequence[Network]) -> list[tuple[str, str]]:
@@ -119,24 +127,23 @@ _LEFT_OUT = {
 
 
 def _in_short(networks: Sequence[Network]) -> str:
-    fired = [n for n in networks if any(r.state is State.FIRE for r in n.report.readings)]
+    fired = [n for n in networks if in_panel.fired(n.report)]
     if not fired:
         return "Nothing that was measured speaks against these results."
     return f"{len(fired)} of {count(len(networks), 'result')} should not be relied on as they stand; each row says why."
 
 
-def _row(number: int, network: Network, kept: Sequence[int], details: str) -> Row:
+def _row(number: int, network: Network, kept: Sequence[Column], details: str) -> Row:
     report = network.report
-    written = row(report)
     return Row(
         number=number,
         method=network.method,
         seed=ABSENT if report.seed is None else str(report.seed),
-        cells=[(written[i], _sort_key(COLUMNS[i][0], report)) for i in kept],
+        cells=[(row(report, [column])[0], _sort_key(column.raw(report))) for column in kept],
         verdict=short_verdict(report),
         kind=ICONS[outline.verdict_state(report)],
         icon=ICONS[outline.verdict_state(report)],
-        fired="".join(r.letter for r in report.readings if r.state is State.FIRE),
+        fired=" ".join(r.letter for r in report.readings if r.state is State.FIRE),
         detail=_detail(network, details) if number < _MOST_DETAILS else None,
         notes=shortened(report.notes, NOTE_LENGTH),
     )
@@ -149,19 +156,7 @@ def _detail(network: Network, details: str) -> dict[str, Any] | None:
     return made if details == "full" else made | {"panels": [], "sites": None, "alignment_sites": None}
 
 
-_RAW: dict[str, Callable[[DiagnosticReport], float | None]] = {
-    "acc %": lambda r: r.headline_acc,
-    "‖h_L‖": lambda r: r.residual_norms[-1] if r.residual_norms else None,
-    "growth": lambda r: r.max_per_block_growth,
-    "‖g_L‖": lambda r: r.bp_grad_norms[-1] if r.bp_grad_norms else None,
-    "(c)": lambda r: r.cross_batch_stability,
-    "ρ": lambda r: r.drift_shares[r.stability_layer] if r.drift_shares and r.stability_layer is not None else None,
-    "margin": lambda r: next((x.figure for x in r.readings if x.letter == "d"), None),
-}
-
-
-def _sort_key(heading: str, report: DiagnosticReport) -> str:
-    value = _RAW[heading](report)
+def _sort_key(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
@@ -184,7 +179,8 @@ def _matrix(networks: Sequence[Network]) -> dict[str, Any] | None:
 def _cell(number: int, report: DiagnosticReport) -> tuple[int, str, str]:
     """The network's number, its state, and its verdict in letters: `a b d`, `ok, no d`."""
     state = outline.verdict_state(report)
-    words = short_verdict(report).removeprefix("walk-back ").replace("trustworthy", "ok")
+    panel = in_panel.panel_of(report)
+    words = short_verdict(report).removeprefix(f"{panel.short('fail')} ").replace(panel.short("pass"), "ok")
     return number, ICONS[state], words
 
 

@@ -4,48 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from walkback.present import in_panel
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import count
-from walkback.protocol.records import DiagnosticReport, State
-from walkback.protocol.verdict import NON_FINITE, WALK_BACK, kind_of
-
-_FOUND = {
-    "a": "the signal grows out of bounds from block to block",
-    "b": "the true gradient is vanishingly small at the last block",
-    "c": "all samples share one gradient direction",
-    "d": "the trained blocks do no better than random ones",
-}
-_UNKNOWN = {
-    "a": "the growth of the signal",
-    "b": "the size of the true gradient",
-    "c": "the spread of gradient directions",
-    "d": "whether training the blocks helps at all",
-}
+from walkback.present.plain import NOTE_LENGTH, shortened
+from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.words import NON_FINITE
 
 
 def plain_verdict(report: DiagnosticReport) -> str:
     """What the verdict means for the result, in a sentence without letters or symbols."""
     if not report.readings:
         return "This network was not judged."
-    found, unknown = _found(report), _unknown(report)
+    found, unknown = _found(report), _beside(report) + _unknown(report)
     if found:
         return f"Do not rely on this result as it stands: {_listed(found)}.{unknown}"
-    if report.trustworthy:
-        return f"Nothing that was measured speaks against this result.{unknown}"
+    if report.outcome == "pass":
+        what = "decides" if in_panel.fired_beside(report) else "was measured"
+        return f"Nothing that {what} speaks against this result.{unknown}"
     return f"Too little was measured to say whether this result can be relied on.{unknown}"
 
 
 def _found(report: DiagnosticReport) -> list[str]:
-    fired = [r for r in report.readings if r.state is State.FIRE]
+    fired = in_panel.fired(report)
     if any(r.reason == NON_FINITE for r in fired):
         return ["its numbers are not finite"]
-    return [_FOUND.get(r.letter, r.reason or r.name) for r in fired]
+    return [_meaning(r) for r in fired]
+
+
+def _beside(report: DiagnosticReport) -> str:
+    """What fired without deciding."""
+    fired = [_meaning(r) for r in in_panel.fired_beside(report)]
+    return f" Beside the verdict: {_listed(fired)}." if fired else ""
+
+
+def _meaning(reading: Reading) -> str:
+    diagnostic = by_letter(reading.letter)
+    return diagnostic.meaning if diagnostic is not None else shortened(reading.reason or reading.name, NOTE_LENGTH)
 
 
 def _unknown(report: DiagnosticReport) -> str:
     gaps = [r for r in report.readings if r.state in (State.NOT_MEASURED, State.UNDECIDED)]
-    words = [_UNKNOWN.get(r.letter, r.name) for r in gaps]
+    words = [_subject(r) for r in gaps]
     return f" Not known: {_listed(words)}." if words else ""
+
+
+def _subject(reading: Reading) -> str:
+    diagnostic = by_letter(reading.letter)
+    return (diagnostic.subject or diagnostic.title) if diagnostic is not None else shortened(reading.name, NOTE_LENGTH)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -54,32 +61,33 @@ def _listed(words: Sequence[str]) -> str:
 
 def grid_state(networks: Sequence[Network]) -> State:
     """The state whose colour and shape a grid takes: that of its worst network."""
-    kinds = [network.report.verdict for network in networks]
-    if any(kind.startswith(WALK_BACK) for kind in kinds):
+    outcomes = {network.report.outcome for network in networks}
+    if "fail" in outcomes:
         return State.FIRE
-    return State.PASS if all(network.report.trustworthy for network in networks) else State.NOT_MEASURED
+    return State.PASS if outcomes == {"pass"} else State.NOT_MEASURED
 
 
 def grid_verdict(networks: Sequence[Network]) -> str:
-    """`3 of 5 methods need walk-back: DFA, …; 1 is mixed: EP; 1 is trustworthy: BP`."""
+    """`3 methods, 9 networks: 1 needs walk-back on every seed (DFA); 1 is mixed over its seeds (EP); …`."""
     methods = by_method(networks)
     groups: dict[str, list[str]] = {}
     for method, members in methods.items():
-        kinds = {kind_of(network.report.verdict) or "not judged" for network in members}
-        groups.setdefault(kinds.pop() if len(kinds) == 1 else "mixed", []).append(method)
-    parts = [_group(word, groups[kind]) for kind, word in _ORDER.items() if kind in groups]
+        kinds = {_kind(network.report) for network in members}
+        groups.setdefault(kinds.pop() if len(kinds) == 1 else _MIXED, []).append(method)
+    said = in_panel.panel_of(networks[0].report).said
+    order = {said("fail"): f"{said('fail')} on every seed", _MIXED: _MIXED}
+    order |= {words: words for words in (said("pass"), said("incomplete"), _NOT_JUDGED)}
+    parts = [_group(words, groups[kind]) for kind, words in order.items() if kind in groups]
     return f"{count(len(methods), 'method')}, {count(len(networks), 'network')}: {'; '.join(parts)}"
 
 
-_ORDER = {
-    "needs walk-back": "needs walk-back on every seed",
-    "mixed": "is mixed over its seeds",
-    "trustworthy": "is trustworthy",
-    "incomplete": "is incomplete",
-    "not judged": "was not judged",
-}
+def _kind(report: DiagnosticReport) -> str:
+    return _NOT_JUDGED if report.decision is None else in_panel.panel_of(report).said(report.outcome)
+
+
+_MIXED, _NOT_JUDGED = "is mixed over its seeds", "was not judged"
 _MOST_NAMED = 5
-_PLURAL = {"needs": "need", "is": "are", "was": "were", "its": "their"}
+_PLURAL = {"needs": "need", "is": "are", "was": "were", "its": "their", "passes": "pass", "fails": "fail"}
 
 
 def _group(words: str, methods: Sequence[str]) -> str:

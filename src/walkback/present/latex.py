@@ -5,23 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from walkback.present import outline
+from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
+from walkback.present.evidence import beside, evidence
 from walkback.present.numbers import ABSENT, interval_bounds, level, reading_figure
-from walkback.present.plain import NOTE_LENGTH, middle_out, shortened, site_label
+from walkback.present.plain import NOTE_LENGTH, shortened, site_label
 from walkback.present.site_table import Column, SiteTable, alignment_table, cells, site_table
 from walkback.present.tex_escape import escape
 from walkback.protocol.records import DiagnosticReport, Reading
 
 _NAME_WIDTH = 24
-_SIZES = ("norm", "growth", "gradient", "scale_free")
-"""The columns of the first table of sites; all of them in one would not fit a page."""
-
-_HEADINGS = {
-    "norm": r"$\|h\|$", "growth": "growth", "gradient": r"$\|g\|$", "scale_free": "scale-free",
-    "stability": "(c)", "drift": r"$\rho$", "fidelity": "fidelity", "alignment": r"$\Gamma$",
-    "median": r"$\Gamma$ median", "null": "null", "null_sd": "null sd", "z": "$z$",
-}  # fmt: skip
 
 
 def render(report: DiagnosticReport) -> str:
@@ -86,31 +79,34 @@ def _label(report: DiagnosticReport, kind: str) -> str:
 
 def _diagnostics(report: DiagnosticReport) -> str:
     headings = ("diagnostic", "figure", "fires when", "reading", "interval")
-    rows = [[escape(cell) for cell in _reading_row(r)] for r in report.readings]
+    rows = [[escape(cell) for cell in _reading_row(report, r)] for r in report.readings]
     # A tabular without rows does not compile, and a report that was never judged has none.
     rows = rows or [["not judged", "", "", "", ""]]
     caption = f"{escape(outline.title(report))}: {escape(outline.verdict_line(report))}."
     return floated(caption, _label(report, "verdict"), tabular(headings, rows, "lrrll"), list(_notes(report)))
 
 
-def _reading_row(reading: Reading) -> Sequence[str]:
+def _reading_row(report: DiagnosticReport, reading: Reading) -> Sequence[str]:
     bounds = interval_bounds(reading)
     interval = f"{bounds[0]} to {bounds[1]}" if bounds else ABSENT
     rule = outline.fires_when(reading).removeprefix("fires when ")
-    name = f"{outline.lettered(reading)} {middle_out(reading.name, 40)}"
-    return name, reading_figure(reading), rule, outline.state_word(reading).lower(), interval
+    state = outline.state_and_role(report, reading).lower()
+    return in_panel.named(report, reading), reading_figure(reading), rule, state, interval
 
 
 def _notes(report: DiagnosticReport) -> Iterator[str]:
-    for line in (shortened(report.notes, NOTE_LENGTH), outline.basis(report)):
+    others = in_panel.other_verdicts(report)
+    about = (f"Other panels: {others}" if others else "", shortened(report.notes, NOTE_LENGTH), outline.basis(report))
+    for line in about:
         if line:
             yield escape(line)
     for reading in report.readings:
         interval = reading.interval
         how = f" {level(interval)} interval: {shortened(interval.how, 160) or 'given'}." if interval else ""
-        yield escape(f"{outline.lettered(reading)} {outline.sentence(reading)}{how}")
+        short = in_panel.label(report, reading.letter)
+        yield escape(f"{short} {outline.sentence(report, reading)}{how}")
     groups = (
-        ("Beside the four", outline.evidence(report)),
+        (beside(report), evidence(report)),
         (r"Alignment $\Gamma$", alignment_facts(report)),
         ("Not measured", outline.not_measured(report)),
         ("Warnings", [("warning", w) for w in outline.warnings(report)]),
@@ -127,11 +123,13 @@ def _sites(report: DiagnosticReport) -> Iterator[str]:
     table = site_table(report)
     if table is None:
         return
-    sizes = [c for c in table.columns if c.key in _SIZES]
-    directions = [c for c in table.columns if c.key not in _SIZES]
+    # All columns in one table would not fit a page.
+    sizes = [c for c in table.columns if c.quantity.kind != "cosine"]
+    directions = [c for c in table.columns if c.quantity.kind == "cosine"]
     aligned = alignment_table(report)
     if aligned is not None and aligned.count == table.count:
-        directions = [c for c in directions if c.key != "alignment"] + list(aligned.columns)
+        again = {column.quantity.name for column in aligned.columns}
+        directions = [c for c in directions if c.quantity.name not in again] + list(aligned.columns)
     name = escape(outline.title(report))
     if sizes or not directions:
         yield _site_table(table, sizes, f"{name}: sizes at the sites", _label(report, "sizes"), named=True)
@@ -148,6 +146,6 @@ def _site_table(table: SiteTable, columns: Sequence[Column], caption: str, label
             rows.append([r"$\vdots$"] + [""] * (len(columns) + named))
         name = [escape(site_label(part.name(site), _NAME_WIDTH))] if named else []
         rows.append([str(site), *name, *map(escape, cells(part, site))])
-    headings = ["site", *["name"] * named, *(_HEADINGS[c.key] for c in columns)]
+    headings = ["site", *["name"] * named, *(c.quantity.tex or escape(c.heading) for c in columns)]
     below = [escape(part.left_out) + "."] if part.left_out else []
     return floated(caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from walkback.present import outline
+from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
+from walkback.present.evidence import beside, evidence
 from walkback.present.numbers import interval_bounds, level, reading_figure, with_unit
 from walkback.present.plain import NOTE_LENGTH, one_line, shortened
 from walkback.present.site_table import SiteTable, alignment_table, cells, site_table
@@ -29,12 +30,14 @@ def escape(text: str) -> str:
 def _parts(report: DiagnosticReport) -> Iterator[str]:
     yield f"## walkback: {escape(outline.title(report))}"
     yield f"**Verdict:** {escape(outline.verdict_line(report))}"
+    if others := in_panel.other_verdicts(report):
+        yield f"Other panels: {escape(others)}"
     about = [shortened(report.notes, NOTE_LENGTH), outline.basis(report)]
     yield from (escape(line) for line in about if line)
     if report.readings:
-        yield _diagnostics(report.readings)
-        yield "\n".join(_meanings(report.readings))
-    yield from _bullets("Beside the four", outline.evidence(report))
+        yield _diagnostics(report)
+        yield "\n".join(_meanings(report))
+    yield from _bullets(beside(report), evidence(report))
     yield from _sites("Sites", site_table(report))
     yield from _bullets("Alignment Γ", alignment_facts(report))
     yield from _sites("Γ and its null", alignment_table(report))
@@ -51,17 +54,17 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], aligned: str) 
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _diagnostics(readings: Sequence[Reading]) -> str:
+def _diagnostics(report: DiagnosticReport) -> str:
     rows = [
         (
-            outline.lettered(r),
-            r.name,
+            in_panel.label(report, r.letter),
+            in_panel.name(report, r),
             reading_figure(r),
             outline.fires_when(r).removeprefix("fires when "),
-            outline.state_word(r),
+            outline.state_and_role(report, r),
             _interval(r),
         )
-        for r in readings
+        for r in report.readings
     ]
     return table(("", "diagnostic", "figure", "fires when", "reading", "interval"), rows, "llrrll")
 
@@ -73,11 +76,12 @@ def _interval(reading: Reading) -> str:
     return f"{bounds[0]} to {with_unit(bounds[1], reading.unit)} ({level(reading.interval)})"
 
 
-def _meanings(readings: Sequence[Reading]) -> Iterator[str]:
-    for reading in readings:
+def _meanings(report: DiagnosticReport) -> Iterator[str]:
+    for reading in report.readings:
         how = shortened(reading.interval.how, 160) if reading.interval else ""
         made = f" Interval: {how}." if how else ""
-        yield f"- **{escape(outline.lettered(reading))}** {escape(outline.sentence(reading) + made)}"
+        short = in_panel.label(report, reading.letter)
+        yield f"- **{escape(short)}** {escape(outline.sentence(report, reading) + made)}"
 
 
 def _bullets(heading: str, facts: outline.Facts) -> Iterator[str]:

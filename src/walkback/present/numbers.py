@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from walkback.present.plain import one_line
+from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.records import Interval, Reading
 from walkback.protocol.wording import ABSENT, DIGITS, figure, signed
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ABSENT",
     "against",
+    "by_magnitude",
     "count",
     "figure",
     "interval_bounds",
@@ -27,9 +29,6 @@ __all__ = [
     "signed",
     "with_unit",
 ]
-
-FIDELITY_DIGITS = 4
-"""Fidelity is read against 0.99, which three digits could not be told from."""
 
 _MOST_DIGITS = 17
 
@@ -71,8 +70,19 @@ def reading_figure(reading: Reading) -> str:
 
 
 def is_margin(reading: Reading | DiagnosticSummary) -> bool:
-    """Whether a figure is a difference, whose sign says who is ahead: (d), in whatever unit."""
-    return reading.letter == "d" or reading.unit == "pp"
+    """Whether a figure is a difference, whose sign says who is ahead: in points, or as its diagnostic declares."""
+    diagnostic = by_letter(reading.letter)
+    return reading.unit == "pp" or (diagnostic is not None and diagnostic.signed)
+
+
+def by_magnitude(reading: Reading, threshold: float) -> bool:
+    """Whether a figure is seen on a logarithmic scale: as its diagnostic declares, or by its threshold.
+
+    Quantities judged by orders of magnitude have thresholds far from one; margins and cosines do not.
+    """
+    diagnostic = by_letter(reading.letter)
+    declared = diagnostic is not None and any(each.axis == "log" for each in diagnostic.thresholds.values())
+    return not is_margin(reading) and threshold > 0 and (declared or threshold < 0.01 or threshold > 10)
 
 
 def interval_bounds(reading: Reading) -> tuple[str, str] | None:

@@ -1,15 +1,19 @@
-"""The four charts over the sites: the size of the stream, of the gradient, its direction, and Γ."""
+"""The charts over the sites: one for each diagnostic that measures something at every site, and one for Γ."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from walkback.present.chart import Chart, Pairs, Series, chart
+from walkback.present.in_panel import in_its_words
 from walkback.present.outline import STATE_WORDS
 from walkback.present.plain import shortened
 from walkback.present.site_table import padded, site_table
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Comparison, Quantity
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.records import Alignment, DiagnosticReport, Interval
 
 
@@ -24,8 +28,12 @@ class Panel:
 
 
 def panels(report: DiagnosticReport) -> list[Panel]:
-    """One panel per quantity; a quantity that was not measured keeps its place and says so."""
-    return [_norms(report), _gradients(report), _directions(report), _alignment(report)]
+    """One panel per diagnostic; what was not measured keeps its place and says so. Γ comes last."""
+    shown = {reading.letter for reading in report.readings}
+    # A report that was never judged has no readings, and may have figures; Γ has a panel of its own.
+    asked = [one for one in known().values() if one.listed and (one.letter in shown or not shown)]
+    made = (_diagnostic(report, one) for one in asked)
+    return [*(panel for panel in made if panel is not None), _alignment(report)]
 
 
 def _names(report: DiagnosticReport, count: int) -> list[str]:
@@ -48,40 +56,39 @@ def _missing(report: DiagnosticReport, letter: str) -> str:
     return f"{word} at the sites"
 
 
-def _norms(report: DiagnosticReport) -> Panel:
-    title, values = "‖h‖, the residual stream", report.residual_norms
+def _diagnostic(report: DiagnosticReport, one: type[Diagnostic]) -> Panel | None:
+    """What a diagnostic is judged by at every site; None where it measures nothing there."""
+    quantity, level = _charted(one, report.thresholds.model_extra or {})
+    if quantity is None:
+        return None
+    title = ", ".join(filter(None, (quantity.headed, quantity.caption)))
+    values = report.value_of(quantity.name)
     if values is None:
-        return Panel(title, "", None, _missing(report, "a"))
-    intervals = _fitting(report.residual_norm_intervals, len(values))
-    names, deciding = _names(report, len(values)), _deciding(report, "a")
-    drawn = chart(Series(values, names, "‖h‖", True, intervals, deciding=deciding))
-    return Panel(title, "Median over samples, log scale. Diamond: the end of the block that grows most.", drawn)
+        return Panel(title, "", None, _missing(report, one.letter))
+    intervals = _fitting(report.value_of(quantity.interval) if quantity.interval else None, len(values))
+    deciding = _deciding(report, one.letter)
+    log = quantity.axis == "log"
+    drawn = chart(
+        Series(values, _names(report, len(values)), quantity.headed, log, intervals, level, deciding=deciding)
+    )
+    return Panel(title, in_its_words(report, quantity.legend or _legend(one, level, deciding)), drawn)
 
 
-def _gradients(report: DiagnosticReport) -> Panel:
-    title, values = "‖g‖, the true gradient", report.bp_grad_norms
-    if values is None:
-        return Panel(title, "", None, _missing(report, "b"))
-    floor = report.thresholds.g_norm_floor
-    intervals = _fitting(report.bp_grad_norm_intervals, len(values))
-    names, deciding = _names(report, len(values)), _deciding(report, "b")
-    drawn = chart(Series(values, names, "‖g‖", True, intervals, (floor, "<"), deciding=deciding))
-    return Panel(title, "Median over samples, log scale. (b) fires if the diamond lies in the hatched part.", drawn)
+def _charted(
+    one: type[Diagnostic], limits: Mapping[str, float | None]
+) -> tuple[Quantity | None, tuple[float, Comparison] | None]:
+    """The quantity that is compared with the threshold, and the threshold; else the first that sites have."""
+    sites = {q.name: q for q in one.quantities if q.per_site and q.kind != "broken"}
+    for name, limit in one.judged_by(limits).items():
+        if one.compared_with(name) in sites:
+            return sites[one.compared_with(name)], (limit, one.thresholds[name].fires)
+    return next(iter(sites.values()), None), None
 
 
-def _directions(report: DiagnosticReport) -> Panel:
-    share = report.thresholds.drift_share_ceiling
-    judged_share = share is not None
-    title = "ρ, drift share" if judged_share else "(c), cosine of group-mean gradients"
-    values = report.drift_shares if judged_share else report.site_stabilities
-    if values is None:
-        return Panel(title, "", None, _missing(report, "c"))
-    ceiling = share if share is not None else report.thresholds.stability_drift_ceiling
-    intervals = _fitting(report.drift_share_intervals, len(values)) if judged_share else None
-    names, deciding = _names(report, len(values)), _deciding(report, "c")
-    symbol = "ρ" if judged_share else "(c)"
-    drawn = chart(Series(values, names, symbol, False, intervals, (ceiling, ">"), deciding=deciding))
-    return Panel(title, "(c) is judged at the diamond, and fires if it lies in the hatched part.", drawn)
+def _legend(one: type[Diagnostic], level: tuple[float, Comparison] | None, deciding: frozenset[int]) -> str:
+    if level is None or not deciding:
+        return f"Diamond: the site that ({one.letter}) is read at." if deciding else ""
+    return f"({one.letter}) fires if the diamond lies in the hatched part."
 
 
 def _alignment(report: DiagnosticReport) -> Panel:

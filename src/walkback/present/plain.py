@@ -8,6 +8,7 @@ import unicodedata
 ELLIPSIS = "…"
 NAME_LENGTH = 60
 NOTE_LENGTH = 400
+SENTENCE_LENGTH = 1200
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 # Joiners shape letters in several scripts and cannot reorder or hide anything.
 _KEPT = {"\u200c", "\u200d"}

@@ -9,6 +9,7 @@ from walkback.errors import InputError
 from walkback.present.numbers import count, figure, is_margin, percent, signed, with_unit
 from walkback.present.outline import stored_of_several
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line
+from walkback.protocol.panels import Panel, panel_on_record
 from walkback.protocol.records import DiagnosticReport, State
 
 if TYPE_CHECKING:
@@ -29,16 +30,25 @@ def headline(summary: SeedSummary) -> str:
 
 def sentences(summary: SeedSummary) -> list[str]:
     """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd; then remarks."""
-    return [*(_sentence(diagnostic) for diagnostic in summary.diagnostics), *summary.remarks]
+    panel = panel_on_record(summary.panel or None)
+    return [*(_sentence(each, panel) for each in summary.diagnostics), *summary.remarks]
 
 
-def _sentence(diagnostic: DiagnosticSummary) -> str:
+def _title(diagnostic: DiagnosticSummary, panel: Panel) -> str:
+    member = panel.member(diagnostic.letter)
+    return middle_out((member.title if member is not None else "") or diagnostic.name, NAME_LENGTH)
+
+
+def _sentence(diagnostic: DiagnosticSummary, panel: Panel) -> str:
     states = diagnostic.states
-    head = f"({one_line(diagnostic.letter)}) {middle_out(diagnostic.name, NAME_LENGTH)}"
+    short, title = one_line(panel.label(diagnostic.letter)), _title(diagnostic, panel)
+    head = title if short == title else f"{short} {title}"
     if set(states) == {State.NOT_MEASURED}:
         return f"{head}: not measured"
+    if set(states) == {State.REPORTED}:
+        return f"{head}: reported, never fires; {_spread(diagnostic)}"
     fired = states.count(State.FIRE)
-    gaps = len(states) - fired - states.count(State.PASS)
+    gaps = len(states) - fired - states.count(State.PASS) - states.count(State.REPORTED)
     parts = [f"{diagnostic.agreement}, {fired} of {len(states)} fire"]
     parts += [f"{gaps} without a reading"] if gaps else []
     parts += [f"{diagnostic.fragile} fragile"] if diagnostic.fragile else []

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from walkback.present.numbers import FIDELITY_DIGITS, figure, signed
+from walkback.present.in_panel import label
+from walkback.present.numbers import figure, signed
 from walkback.present.plain import one_line
-from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.diagnostics.declare import Quantity
+from walkback.protocol.diagnostics.known import over_sites
+from walkback.protocol.records import DiagnosticReport
 
 ENDS_SHOWN = 8
 """Sites kept at each end where there are too many to list."""
@@ -18,20 +21,25 @@ MOST_SHOWN = 24
 class Column:
     """One figure at every site; None where it was not measured."""
 
-    key: str
-    heading: str
-    meaning: str
+    quantity: Quantity
     values: tuple[float | None, ...]
+
+    @property
+    def heading(self) -> str:
+        """What stands above it."""
+        return one_line(self.quantity.headed)
+
+    @property
+    def meaning(self) -> str:
+        """What it is, for those who ask."""
+        return one_line(self.quantity.meaning)
 
     def cell(self, site: int) -> str:
         """The figure at a site, as it is written everywhere."""
         value = self.values[site]
-        if self.key == "fidelity":
-            return figure(value, FIDELITY_DIGITS)
-        return signed(value) if self.key in _SIGNED else figure(value)
-
-
-_SIGNED = {"alignment", "median", "null", "z"}
+        if self.quantity.digits:
+            return figure(value, self.quantity.digits)
+        return signed(value) if self.quantity.signed else figure(value)
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,6 @@ class SiteTable:
         """What the site is in the network."""
         return one_line(self.names[site]) if self.names else f"h_{site}"
 
-    def column(self, key: str) -> Column | None:
-        """One column, if it was measured."""
-        return next((c for c in self.columns if c.key == key), None)
-
     def after_gap(self, site: int) -> bool:
         """Whether sites were left out just before this one."""
         at = self.shown.index(site)
@@ -71,15 +75,15 @@ class SiteTable:
 
 def site_table(report: DiagnosticReport) -> SiteTable | None:
     """The table of a report, or None where nothing was measured per site."""
-    series = _series(report)
-    length = max((len(values) for _, _, _, values in series), default=len(report.sites or ()))
+    series = [(quantity, values) for _, quantity in over_sites() if (values := quantity.read(report))]
+    length = max((len(values) for _, values in series), default=len(report.sites or ()))
     if length == 0:
         return None
-    columns = tuple(Column(key, head, meaning, padded(v, length)) for key, head, meaning, v in series)
+    columns = tuple(Column(quantity, padded(values, length)) for quantity, values in series)
     decides = [""] * length
     for reading in report.readings:
         if reading.site is not None and 0 <= reading.site < length:
-            decides[reading.site] += f"({one_line(reading.letter)})"
+            decides[reading.site] += label(report, reading.letter)
     names = report.sites if report.sites is not None and len(report.sites) == length else None
     return SiteTable(names, columns, tuple(decides), _shown(decides))
 
@@ -91,41 +95,21 @@ def alignment_table(report: DiagnosticReport) -> SiteTable | None:
         return None
     null = alignment.null
     series = [
-        ("alignment", "Γ", "mean cosine of credit and gradient", alignment.sites),
-        ("median", "Γ median", "median over samples", alignment.site_medians),
-        ("null", "null mean", "the same under fresh feedback", null.site_means if null else None),
-        ("null_sd", "null sd", "over the draws", null.site_sds if null else None),
-        ("z", "z", "(Γ − null mean) / null sd", null.site_z if null else None),
+        (_gamma("alignment", "Γ", r"$\Gamma$", "mean cosine of credit and gradient"), alignment.sites),
+        (_gamma("median", "Γ median", r"$\Gamma$ median", "median over samples"), alignment.site_medians),
+        (_gamma("null", "null mean", "null", "the same under fresh feedback"), null.site_means if null else None),
+        (Quantity("null_sd", "null sd", meaning="over the draws"), null.site_sds if null else None),
+        (_gamma("z", "z", "$z$", "(Γ − null mean) / null sd"), null.site_z if null else None),
     ]
     length = len(alignment.sites)
-    columns = tuple(Column(key, head, why, padded(v, length)) for key, head, why, v in series if v)
+    columns = tuple(Column(quantity, padded(v, length)) for quantity, v in series if v)
     names = report.sites if report.sites is not None and len(report.sites) == length else None
     nothing = ("",) * length
     return SiteTable(names, columns, nothing, _shown(nothing))
 
 
-def _series(report: Measurements) -> list[tuple[str, str, str, Sequence[float | None]]]:
-    growths = report.block_growths
-    aligned = report.alignment.sites if report.alignment else None
-    series: list[tuple[str, str, str, Sequence[float | None] | None]] = [
-        ("norm", "‖h‖", "median norm of the residual stream", report.residual_norms),
-        ("growth", "growth", "of the block that writes the site", (None, *growths) if growths else None),
-        ("gradient", "‖g‖", "median norm of the gradient, loss averaged over 128", report.bp_grad_norms),
-        ("scale_free", "scale-free", "‖h‖·‖∂ℓ/∂h‖ / ‖∂ℓ/∂logits‖", report.scale_free_gradients),
-        ("stability", "(c)", "cosine between group-mean gradients", _stabilities(report)),
-        ("drift", "ρ", "drift share", report.drift_shares),
-        ("fidelity", "fidelity", "cosine with the fp64 gradient", report.reference_fidelity),
-        ("alignment", "Γ", "mean cosine of credit and gradient", aligned),
-    ]
-    return [(key, head, meaning, values) for key, head, meaning, values in series if values]
-
-
-def _stabilities(report: Measurements) -> Sequence[float | None] | None:
-    if report.site_stabilities is not None:
-        return report.site_stabilities
-    if report.cross_batch_stability is None or report.stability_layer is None:
-        return None
-    return (*[None] * report.stability_layer, report.cross_batch_stability)
+def _gamma(name: str, heading: str, tex: str, meaning: str) -> Quantity:
+    return Quantity(name, heading, "cosine", per_site=True, signed=True, tex=tex, meaning=meaning)
 
 
 def padded(values: Sequence[float | None], length: int) -> tuple[float | None, ...]:

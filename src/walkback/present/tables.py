@@ -7,23 +7,20 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from walkback.present import markdown, outline
-from walkback.present.comparison import COLUMNS, row, short_verdict
+from walkback.present import in_panel, markdown, outline
+from walkback.present.comparison import Column, columns, labels, row, short_verdict, units
 from walkback.present.latex import document, floated, tabular
 from walkback.present.network import Network
 from walkback.present.numbers import ABSENT
-from walkback.present.plain import middle_out, one_line, shortened
+from walkback.present.plain import middle_out, shortened
 from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
+from walkback.protocol.diagnostics.known import quantities
 from walkback.protocol.records import DiagnosticReport, Reading
 
 if TYPE_CHECKING:
     from walkback.protocol.seeds import SeedSummary
 
-_TEX_HEADINGS = {
-    "acc %": r"acc \%", "‖h_L‖": r"$\|h_L\|$", "growth": "growth", "‖g_L‖": r"$\|g_L\|$", "(c)": "(c)",
-    "ρ": r"$\rho$", "margin": "margin",
-}  # fmt: skip
 _MOST_ROWS_ON_A_PAGE = 40
 
 
@@ -31,13 +28,15 @@ def as_markdown(networks: Sequence[Network]) -> str:
     """One network in full; several as a table, with what the seeds of each method agree on."""
     if len(networks) == 1:
         return markdown.render(networks[0].report)
-    kept = _kept(networks)
-    headings = ["method", "seed", *(COLUMNS[i][0] for i in kept), "verdict"]
-    rows = [[n.method, _seed(n), *(row(n.report)[i] for i in kept), short_verdict(n.report)] for n in networks]
+    kept = columns(_reports(networks))
+    headings = ["method", "seed", *(column.heading for column in kept), "verdict"]
+    rows = [[n.method, _seed(n), *row(n.report, kept), short_verdict(n.report)] for n in networks]
+    others = in_panel.other_verdicts_of_several(_reports(networks))
     parts = [
         f"## walkback: {len(networks)} networks",
         markdown.table(headings, rows, "lr" + "r" * len(kept) + "l"),
         markdown.escape(legend(networks)),
+        *([f"Other panels: {markdown.escape(others)}"] if others else []),
         *(f"**Warning:** {markdown.escape(words)}" for words in remarks(_reports(networks))),
         *(_agreement(summary) for summary in summaries(_reports(networks))),
     ]
@@ -63,15 +62,15 @@ def latex_tables(networks: Sequence[Network]) -> str:
     if len(networks) == 1:
         return networks[0].report.to_latex()
     parts = [networks[i : i + _MOST_ROWS_ON_A_PAGE] for i in range(0, len(networks), _MOST_ROWS_ON_A_PAGE)]
-    kept = _kept(networks)
+    kept = columns(_reports(networks))
     made = [_latex_part(part, kept, number, networks) for number, part in enumerate(parts)]
     return "% requires \\usepackage{booktabs}\n" + "\n\n".join(made) + "\n"
 
 
-def _latex_part(part: Sequence[Network], kept: Sequence[int], number: int, networks: Sequence[Network]) -> str:
-    headings = ["method", "seed", *(_TEX_HEADINGS[COLUMNS[i][0]] for i in kept), "verdict"]
+def _latex_part(part: Sequence[Network], kept: Sequence[Column], number: int, networks: Sequence[Network]) -> str:
+    headings = ["method", "seed", *(column.tex for column in kept), "verdict"]
     rows = [
-        [escape(middle_out(n.method, 28)), _seed(n), *(escape(row(n.report)[i]) for i in kept), _tex_verdict(n.report)]
+        [escape(middle_out(n.method, 28)), _seed(n), *map(escape, row(n.report, kept)), _tex_verdict(n.report)]
         for n in part
     ]
     again = f" (continued, {number + 1})" if number else ""
@@ -81,18 +80,24 @@ def _latex_part(part: Sequence[Network], kept: Sequence[int], number: int, netwo
     if len(networks) <= (number + 1) * _MOST_ROWS_ON_A_PAGE:
         below = [rf"\textbf{{Warning:}} {escape(words)}" for words in remarks(_reports(networks))]
         below.append(escape(legend(networks)))
+        others = in_panel.other_verdicts_of_several(_reports(networks))
+        below += [escape(f"Other panels: {others}")] if others else []
     return floated(caption, label, tabular(headings, rows, "lr" + "r" * len(kept) + "l"), below)
 
 
 def _tex_verdict(report: DiagnosticReport) -> str:
-    return escape(short_verdict(report)).replace("walk-back", r"\textbf{walk-back}")
+    words = escape(short_verdict(report))
+    failed = escape(in_panel.panel_of(report).short("fail"))
+    return words.replace(failed, rf"\textbf{{{failed}}}", 1) if report.outcome == "fail" else words
 
 
 def legend(networks: Sequence[Network]) -> str:
     """What the columns and letters are, and the thresholds where they are the same for all."""
-    names = {r.letter: r.name for n in networks for r in n.report.readings}
-    letters = ", ".join(one_line(f"({letter}) {name}") for letter, name in names.items())
-    text = f"Letters after a walk-back are the diagnostics that fired: {letters}. Margin in percentage points."
+    letters = ", ".join(f"{label} {name}" for label, name in labels(_reports(networks)).items())
+    failed = in_panel.panel_of(networks[0].report).short("fail")
+    text = f"Letters after a {failed} are the diagnostics that fired: {letters}."
+    for heading, unit in units().items():
+        text += f" {heading[:1].upper()}{heading[1:]} in {'percentage points' if unit == 'pp' else unit}."
     if any(not n.report.complete for n in networks):
         text += " What follows “no” was not measured, which is no pass."
     limits = {tuple(outline.thresholds(n.report)) for n in networks}
@@ -118,14 +123,18 @@ def as_csv(networks: Sequence[Network]) -> str:
 def _place(heading: str) -> int:
     """Sites stand after everything else, and by number within their kind."""
     kind, _, site = heading.rpartition("_")
-    return 10_000 * (1 + ("h", "g", "gamma").index(kind)) + int(site) if kind in ("h", "g", "gamma") else 0
+    kinds = [quantity.csv or quantity.name for quantity in quantities().values() if quantity.per_site]
+    return 10_000 * (1 + kinds.index(kind)) + int(site) if kind in kinds and site.isdigit() else 0
 
 
 def _fields(network: Network) -> Iterator[tuple[str, str]]:
     report = network.report
     yield "method", _cell(report.method_name)
     yield "seed", "" if report.seed is None else str(report.seed)
-    yield "verdict", _cell(report.verdict)
+    yield "verdict", _cell(report.decision.words if report.decision is not None else report.verdict)
+    for panel, verdict in report.verdicts.items():
+        if panel != report.panel:
+            yield f"verdict_{panel}", _cell(verdict.words)
     if report.stored is not None:
         yield "stored_verdict", _cell(report.stored.verdict)
         yield "stored_by", _cell(report.stored.version)
@@ -135,12 +144,11 @@ def _fields(network: Network) -> Iterator[tuple[str, str]]:
     yield "drift_share", _number(_share(report))
     yield "deep_alignment", _number(report.alignment.deep if report.alignment else None)
     for reading in report.readings:
-        yield from _reading_fields(reading)
-    for name, values in (("h", report.residual_norms), ("g", report.bp_grad_norms), ("gamma", _gamma(report))):
-        yield from ((f"{name}_{site}", _number(value)) for site, value in enumerate(values or ()))
+        yield from _reading_fields(report, reading)
+    yield from _quantity_fields(report)
 
 
-def _reading_fields(reading: Reading) -> Iterator[tuple[str, str]]:
+def _reading_fields(report: DiagnosticReport, reading: Reading) -> Iterator[tuple[str, str]]:
     letter = _cell(reading.letter)
     yield f"{letter}_figure", _number(reading.figure)
     yield f"{letter}_low", _number(reading.interval.low if reading.interval else None)
@@ -148,10 +156,21 @@ def _reading_fields(reading: Reading) -> Iterator[tuple[str, str]]:
     yield f"{letter}_threshold", _number(reading.threshold)
     yield f"{letter}_state", reading.state.value
     yield f"{letter}_fragile", str(reading.fragile).lower()
+    if role := in_panel.role(report, reading.letter):
+        yield f"{letter}_role", _cell(role)
 
 
-def _gamma(report: DiagnosticReport) -> Sequence[float] | None:
-    return report.alignment.sites if report.alignment else None
+def _quantity_fields(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
+    """‖h‖, ‖g‖ and Γ at each site, and every quantity of diagnostics beyond walkback's own."""
+    for quantity in quantities().values():
+        if not quantity.csv and quantity.name not in report.extra:
+            continue
+        value = quantity.read(report)
+        name = quantity.csv or quantity.name
+        if isinstance(value, tuple):
+            yield from ((f"{name}_{site}", _number(each)) for site, each in enumerate(value))
+        elif value is not None:
+            yield name, _number(value)
 
 
 def _share(report: DiagnosticReport) -> float | None:
@@ -171,9 +190,3 @@ def _cell(text: str) -> str:
 
 def _seed(network: Network) -> str:
     return ABSENT if network.report.seed is None else str(network.report.seed)
-
-
-def _kept(networks: Sequence[Network]) -> list[int]:
-    """The columns that some network fills."""
-    rows = [row(network.report) for network in networks]
-    return [i for i in range(len(COLUMNS)) if any(cells[i] != ABSENT for cells in rows)]

@@ -5,70 +5,31 @@ What a record holds stands in the form; what it lacks is marked, with what to wr
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from walkback.present import outline
+from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
-from walkback.present.numbers import ABSENT, count, figure, interval_bounds, level, reading_figure, signed
-from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
-from walkback.protocol.records import DiagnosticReport, Reading
-from walkback.source import PAPER, REPOSITORIES
-
-NORMALISATION = {
-    "resmlp": "LayerNorm",
-    "student_net": "pre-norm LayerNorm in each block; no terminal norm",
-    "vit_mini": "pre-norm LayerNorm in each block; a terminal LayerNorm",
-    "small_cnn": "BatchNorm after each convolution; no terminal norm",
-    "small_resnet": "BatchNorm after each convolution; no terminal norm",
-}
-"""What the architectures of the zoo do where their options do not say it."""
-
-
-class Entry(NamedTuple):
-    """One line of the form: its value, or None and what should stand there."""
-
-    label: str
-    value: str | None
-    hint: str
-
-
-class Table(NamedTuple):
-    """Figures in rows; `aligned` has one letter per column, l or r."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    aligned: str
-
-
-class Section(NamedTuple):
-    """A part of the form: entries, a table, or both."""
-
-    title: str
-    entries: Sequence[Entry] = ()
-    table: Table | None = None
-
-
-PROTOCOL = (
-    "The diagnostics (a) to (d) and their thresholds are the April 2026 edition of the protocol of "
-    f"{PAPER}; {REPOSITORIES}."
+from walkback.present.evidence import evidence
+from walkback.present.form import TEMPLATES as TEMPLATES
+from walkback.present.form import Entry, Form, Section, Table
+from walkback.present.numbers import (
+    ABSENT,
+    count,
+    figure,
+    interval_bounds,
+    level,
+    reading_figure,
+    round_number,
+    signed,
+    with_unit,
 )
-"""What the form cites, so that whoever reads the figures can find how they are defined."""
-
-
-class Form(NamedTuple):
-    """The whole form."""
-
-    title: str
-    sections: Sequence[Section]
-    protocol: str = PROTOCOL
-
-    @property
-    def gaps(self) -> int:
-        """How many entries are still to be filled in."""
-        return sum(entry.value is None for section in self.sections for entry in section.entries)
-
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
+from walkback.present.score_words import FROZEN, accuracy_words, baseline_words, frozen_words, score_words
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.panels import panel_on_record
+from walkback.protocol.records import DiagnosticReport, Reading
+from walkback.registry import DIAGNOSTICS
 
 Run = Mapping[str, Any]
 """A run's record as `result.json` holds it; empty where there is none."""
@@ -88,7 +49,13 @@ def form_of(report: DiagnosticReport | None, run: Run | None = None) -> Form:
             Section("Not measured", _gaps(report)),
             Section("To do it again", _provenance(report, settings)),
         ],
+        _protocol(report),
     )
+
+
+def _protocol(report: DiagnosticReport | None) -> str:
+    panel = in_panel.panel_of(report) if report is not None else panel_on_record(None)
+    return panel.cites or f"The verdict is that of the panel {panel.name}: {panel.title}."
 
 
 def _training(report: DiagnosticReport | None, run: Run) -> list[Entry]:
@@ -100,7 +67,9 @@ def _training(report: DiagnosticReport | None, run: Run) -> list[Entry]:
         Entry("method", method or named, "its name, and every option that changes the credit"),
         Entry("architecture", _architecture(config, run), "its name, width, depth and number of parameters"),
         Entry("blocks measured", shortened(blocks, NOTE_LENGTH) if blocks else None, "which modules are the blocks"),
-        Entry("normalisation", _normalisation(config), "which norm, where in the block, and whether one is terminal"),
+        Entry(
+            "normalisation", _normalisation(config, run), "which norm, where in the block, and whether one is terminal"
+        ),
         Entry("data", _data(config, run), "training and test set, their sizes, and augmentation"),
         Entry("optimizer", _optimizer(config), "its name, learning rate and schedule, weight decay, batch size"),
         Entry("epochs", _epochs(config, run), "how many, and whether the run was stopped before"),
@@ -122,9 +91,9 @@ def _architecture(config: Run, run: Run) -> str | None:
     return named if named is None or trained is None else f"{named}; {count(trained, 'trained parameter')}"
 
 
-def _normalisation(config: Run) -> str | None:
-    options = config.get("architecture_options", {})
-    known = NORMALISATION.get(str(config.get("architecture")))
+def _normalisation(config: Run, run: Run) -> str | None:
+    """What the record of the run says of its architecture; where in the block a norm stands, an option may say."""
+    options, known = config.get("architecture_options", {}), run.get("normalisation")
     if "norm_position" not in options:
         return known
     terminal = "a terminal norm" if options.get("terminal_norm") else "no terminal norm"
@@ -170,15 +139,17 @@ def _result(report: DiagnosticReport | None, run: Run) -> list[Entry]:
     hints = ("of walkback.diagnose", "on held-out data, with its size", how, frozen)
     values: Sequence[str | None] = (None, None, None, None)
     if report is not None:
-        scores = [outline.accuracy_words(report), outline.score_words(report.headline_score)]
+        scores = [accuracy_words(report), score_words(report.headline_score)]
         values = (
             outline.verdict_line(report),
             "; ".join(filter(None, scores)) or None,
-            outline.baseline_words(report) or None,
-            outline.frozen_words(report) or None,
+            baseline_words(report) or None,
+            frozen_words(report) or None,
         )
-    labels = ("verdict", "accuracy", "matched frozen baseline", outline.FROZEN)
+    labels = ("verdict", "accuracy", "matched frozen baseline", FROZEN)
     entries = [Entry(*entry) for entry in zip(labels, values, hints, strict=True)]
+    if report is not None and (others := in_panel.other_verdicts(report)):
+        entries.insert(1, Entry("other panels", others, ""))
     # Where the baseline itself is missing, one gap says so.
     return entries if report is None or values[-1] else entries[:-1]
 
@@ -186,12 +157,12 @@ def _result(report: DiagnosticReport | None, run: Run) -> list[Entry]:
 def _basis(report: DiagnosticReport | None) -> list[Entry]:
     if report is None:
         return [Entry("measured on", None, "how many held-out samples, and what a site's vector is")]
-    beside = [Entry(label, value, "") for label, value in outline.evidence(report)]
+    beside = [Entry(label, value, "") for label, value in evidence(report)]
     basis = outline.basis(report) or None
     return [
         Entry("measured on", basis, "how many held-out samples, and what a site's vector is"),
         Entry("convention", "gradients of a loss averaged over 128 samples, whatever the batch", ""),
-        *(entry for entry in beside if entry.label not in {"accuracy", "score", "frozen baseline", outline.FROZEN}),
+        *(entry for entry in beside if entry.label not in {"accuracy", "score", "frozen baseline", FROZEN}),
         *(Entry("warning", warning, "") for warning in outline.warnings(report)),
     ]
 
@@ -201,20 +172,27 @@ HEADINGS = ("diagnostic", "figure", "fires when", "reading", "interval")
 
 def _diagnostics(report: DiagnosticReport | None) -> Table:
     if report is None or not report.readings:
-        names = ("(a) residual growth", "(b) gradient floor", "(c) direction drift", "(d) frozen margin")
-        rows = ("> 50×", "< 1e-07", "> 0.3", "< 2 pp")
-        return Table(
-            HEADINGS, [(n, ABSENT, rule, "to fill in", ABSENT) for n, rule in zip(names, rows, strict=True)], "lrrll"
-        )
-    return Table(HEADINGS, [_reading(reading) for reading in report.readings], "lrrll")
+        members = panel_on_record(None).members
+        rows: list[Sequence[str]] = [_to_fill_in(DIAGNOSTICS.load(member.diagnostic)) for member in members]
+    else:
+        rows = [_reading(report, reading) for reading in report.readings]
+    return Table(HEADINGS, rows, "lrrll")
 
 
-def _reading(reading: Reading) -> Sequence[str]:
+def _to_fill_in(one: type[Diagnostic]) -> Sequence[str]:
+    declared = next(iter(one.thresholds.values()), None)
+    rule = (
+        ABSENT if declared is None else f"{declared.fires} {with_unit(round_number(declared.default), declared.unit)}"
+    )
+    return f"({one.letter}) {one.title}", ABSENT, rule, "to fill in", ABSENT
+
+
+def _reading(report: DiagnosticReport, reading: Reading) -> Sequence[str]:
     bounds = interval_bounds(reading)
     spread = f"{bounds[0]} to {bounds[1]} ({level(reading.interval)})" if bounds and reading.interval else ABSENT
     rule = outline.fires_when(reading).removeprefix("fires when ")
-    name = f"{outline.lettered(reading)} {middle_out(reading.name, 40)}"
-    return name, reading_figure(reading), rule, outline.state_word(reading).lower(), spread
+    state = outline.state_and_role(report, reading).lower()
+    return in_panel.named(report, reading), reading_figure(reading), rule, state, spread
 
 
 def _alignment(report: DiagnosticReport | None) -> list[Entry]:
@@ -259,52 +237,3 @@ def _provenance(report: DiagnosticReport | None, run: Run) -> list[Entry]:
         Entry("device, precision", ", ".join(filter(None, where)) or None, "what it ran on"),
         Entry("date", run.get("date"), "of the run"),
     ]
-
-
-def markdown(form: Form) -> str:
-    """The form as Markdown, for a README or a supplement."""
-    from walkback.present.markdown import escape, table
-
-    parts = [f"# {escape(form.title)}", escape(form.protocol)]
-    for section in form.sections:
-        parts.append(f"## {escape(section.title)}")
-        if section.entries:
-            mark = [(e.label, e.value if e.value is not None else f"TO FILL IN: {e.hint}") for e in section.entries]
-            parts.append("\n".join(f"- **{escape(label)}**: {escape(value)}" for label, value in mark))
-        if section.table:
-            parts.append(table(*section.table))
-    return "\n\n".join(parts) + "\n"
-
-
-def latex(form: Form) -> str:
-    """The form as LaTeX for a paper's appendix; it needs `\\usepackage{booktabs}` and nothing else."""
-    from walkback.present.latex import tabular
-    from walkback.present.tex_escape import escape
-
-    parts = ["% requires \\usepackage{booktabs}", rf"\subsection*{{{escape(form.title)}}}", escape(form.protocol)]
-    for section in form.sections:
-        parts.append(rf"\paragraph{{{escape(section.title)}.}}")
-        if section.entries:
-            parts.append(
-                "\n".join([r"\begin{description}", *(_item(e, escape) for e in section.entries), r"\end{description}"])
-            )
-        if section.table:
-            headings, rows, aligned = section.table
-            cells = [[escape(cell) for cell in row] for row in rows]
-            parts.append(
-                "\\begin{center}\\footnotesize\n"
-                + tabular([escape(h) for h in headings], cells, aligned)
-                + "\n\\end{center}"
-            )
-    return "\n\n".join(parts) + "\n"
-
-
-def _item(entry: Entry, escape: Callable[[str], str]) -> str:
-    words = entry.value if entry.value is not None else entry.hint
-    # LaTeX joins two hyphens into a dash, and a command line with dashes cannot be copied.
-    written = re.sub(r"--(?=[a-z])", r"\\mbox{-{}-}", escape(words))
-    mark = r"\emph{to fill in:} " if entry.value is None else ""
-    return rf"\item[{{{escape(entry.label)}}}] {mark}{written}"
-
-
-TEMPLATES: dict[str, Callable[[Form], str]] = {"markdown": markdown, "latex": latex}

@@ -12,12 +12,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from walkback.present import outline
+from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.comparison import comparison_blocks, seed_blocks
 from walkback.present.console import Safe, standard_output
+from walkback.present.evidence import beside, evidence, gaps_beside
 from walkback.present.numbers import reading_figure
-from walkback.present.plain import NOTE_LENGTH, one_line, shortened
+from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.present.site_table import alignment_table, site_table
 from walkback.present.text_tables import site_blocks
 from walkback.protocol.records import DiagnosticReport, Reading, State
@@ -88,14 +89,16 @@ def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableT
     """The parts of the report, from its name to its verdict."""
     yield _head(report)
     for reading in report.readings:
-        yield _diagnostic(reading)
-    yield from _facts("beside the four", outline.evidence(report))
+        yield _diagnostic(report, reading)
+    yield from _facts(beside(report).lower(), evidence(report))
     yield from site_blocks(site_table(report), width)
     yield from _facts(MEANING, alignment_facts(report))
     yield from site_blocks(alignment_table(report), width)
     # The readings and Γ have said above what they lack.
-    yield from _facts("also not measured", outline.gaps_beside(report))
+    yield from _facts("also not measured", gaps_beside(report))
     yield from _warnings(report)
+    if others := in_panel.other_verdicts(report):
+        yield Text(f"other panels: {others}", style="dim")
     yield _verdict(report)
 
 
@@ -106,13 +109,15 @@ def _head(report: DiagnosticReport) -> RenderableType:
     return Group(*lines, Text())
 
 
-def _diagnostic(reading: Reading) -> RenderableType:
+def _diagnostic(report: DiagnosticReport, reading: Reading) -> RenderableType:
     line = Text()
-    line.append(_padded(f"{outline.lettered(reading)} {one_line(reading.name)}", 24), style="bold")
+    line.append(_padded(in_panel.named(report, reading), 24), style="bold")
     line.append(_padded(outline.state_word(reading), 15), style=STYLES[reading.state])
     line.append(f"{reading_figure(reading):>12}   {outline.fires_when(reading)}")
     line.append(f"   site {reading.site}" if reading.site is not None else "")
-    below = [part for part in (outline.interval_text(reading), outline.sentence(reading)) if part]
+    role = in_panel.role(report, reading.letter)
+    line.append(f"   {role}" if role else "", style="dim")
+    below = [part for part in (outline.interval_text(reading), outline.sentence(report, reading)) if part]
     return Group(line, *(Padding(Text(part), (0, 0, 0, _INDENT)) for part in below), Text())
 
 

@@ -77,9 +77,8 @@ def _drawn(table: SiteTable, columns: Sequence[Column], width: int, named: bool)
 def _below(table: SiteTable, width: int) -> Iterator[str]:
     if table.left_out:
         yield table.left_out
-    for key in ("norm", "gradient"):
-        column = table.column(key)
-        if column is None or not 2 <= table.count <= min(_MOST_SPARKS, width - 10):
+    for column in table.columns:
+        if not column.quantity.profiled or not 2 <= table.count <= min(_MOST_SPARKS, width - 10):
             continue
         values = [v for v in column.values if v is not None]
         ends = f"{figure(values[0])} at site 0 to {figure(values[-1])} at site {len(values) - 1}, log scale"

@@ -7,10 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from walkback.present.in_panel import in_its_words, label
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import figure, percent
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
 from walkback.present.thinning import kept
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Scalar
+from walkback.protocol.diagnostics.known import known
+from walkback.protocol.records import State
+from walkback.watch.trail import ACCURACY
 
 WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 350, 12, 168
@@ -40,6 +46,9 @@ class Timeline:
 
     title: str
     letter: str
+    """Of the diagnostic whose first firings are marked; empty where there is none."""
+    label: str
+    """What the deciding panel calls it."""
     curves: tuple[Curve, ...]
     threshold: float | None
     fires: tuple[float, float] | None
@@ -53,21 +62,33 @@ class Timeline:
 @dataclass(frozen=True)
 class _Panel:
     name: str
-    letter: str
     title: str
-    field: str
-    comparison: str
-    logarithmic: bool
+    letter: str = ""
+    threshold: str = ""
+    comparison: str = ""
+    logarithmic: bool = False
 
 
-_PANELS = (
-    _Panel("stream", "", "‖h_L‖, the residual stream", "", "", True),
-    _Panel("growth", "a", "(a) largest growth of a block", "h_norm_explosion_ratio", ">", True),
-    _Panel("gradient", "b", "(b) ‖g_L‖, the true gradient", "g_norm_floor", "<", True),
-    _Panel("stability", "c", "(c) cosine of group gradients", "stability_drift_ceiling", ">", False),
-    _Panel("accuracy", "d", "Accuracy (dotted: blocks frozen)", "", "", False),
-    _Panel("alignment", "", "Γ, deep alignment", "", "", False),
-)
+_ACCURACY = "Accuracy (dotted: blocks frozen)"
+
+
+def _panels() -> list[_Panel]:
+    """One for each series over time: the scalars of the diagnostics, in their order, and the accuracy."""
+    found: list[_Panel] = []
+    for one in known().values():
+        found += [_panel(one, scalar) for scalar in one.shown_scalars() if scalar.timed]
+        if one.curve_name() == ACCURACY:
+            found.append(_Panel(ACCURACY, _ACCURACY, one.letter))
+    marked = any(panel.name == ACCURACY for panel in found)
+    return found if marked else [*found, _Panel(ACCURACY, _ACCURACY)]
+
+
+def _panel(one: type[Diagnostic], scalar: Scalar) -> _Panel:
+    log = scalar.axis == "log"
+    if scalar.name != one.curve_name():
+        return _Panel(scalar.name, scalar.titled, logarithmic=log)
+    fires = one.thresholds[scalar.threshold].fires if scalar.threshold else ""
+    return _Panel(scalar.name, f"({one.letter}) {scalar.titled}", one.letter, scalar.threshold, fires, log)
 
 
 def timelines(networks: Sequence[Network]) -> list[Timeline]:
@@ -75,7 +96,7 @@ def timelines(networks: Sequence[Network]) -> list[Timeline]:
     traced = [network for network in networks if len(network.moments) > 1]
     if not traced:
         return []
-    made = (_timeline(panel, networks) for panel in _PANELS)
+    made = (_timeline(panel, networks) for panel in _panels())
     return [panel for panel in made if panel is not None]
 
 
@@ -90,13 +111,14 @@ def _timeline(panel: _Panel, networks: Sequence[Network]) -> Timeline | None:
     if not values:
         return None
     # Each network may have thresholds of its own; one line is drawn where they agree.
-    levels = {getattr(n.report.thresholds, panel.field) for n in networks} if panel.field else set()
+    limits = ((n.report.thresholds.model_extra or {}).get(panel.threshold) for n in networks)
+    levels = set(limits) if panel.threshold else set()
     level = levels.pop() if len(levels) == 1 else None
-    if panel.name == "accuracy":
+    if panel.name == ACCURACY:
         values += [v for network in networks for v in network.frozen_accuracies if v is not None]
     scale = _scale(panel, values, level)
     span = _span(networks)
-    most = max(_FEWEST, _MOST_POINTS // max(len(networks), 1) // len(_PANELS))
+    most = max(_FEWEST, _MOST_POINTS // max(len(networks), 1) // len(_panels()))
     numbers = method_numbers(networks)
     curves = [
         curve
@@ -105,8 +127,9 @@ def _timeline(panel: _Panel, networks: Sequence[Network]) -> Timeline | None:
     ]
     threshold = _down(scale.share(level)) if level is not None else None
     return Timeline(
-        title=panel.title,
+        title=in_its_words(networks[0].report, panel.title),
         letter=panel.letter,
+        label=label(networks[0].report, panel.letter) if panel.letter else "",
         curves=tuple(curves),
         threshold=threshold,
         fires=_fires(panel.comparison, threshold),
@@ -121,7 +144,7 @@ def _scale(panel: _Panel, values: Sequence[float], level: float | None) -> Scale
     if panel.logarithmic:
         beyond = [level * 5 if panel.comparison == ">" else level / 5] if level else []
         return log_scale([*values, *limits, *beyond])
-    if panel.name == "accuracy":
+    if panel.name == ACCURACY:
         return linear_scale([*values, 0.0], least_span=0.2)
     return linear_scale([*values, *limits, 0.0], least_span=0.2)
 
@@ -151,7 +174,7 @@ def _curves(
     if drawn is not None:
         mark = _mark(panel, network, line, fired, scale, span)
         yield Curve(number, method, network.name, *drawn, mark=mark)
-    if panel.name == "accuracy" and network.frozen_accuracies:
+    if panel.name == ACCURACY and network.frozen_accuracies:
         frozen = [(network.positions[i], network.frozen_accuracies[i]) for i in shown]
         baseline = _drawn(panel, frozen, scale, span)
         if baseline is not None:
@@ -163,7 +186,7 @@ def _drawn(
 ) -> tuple[str, str, str] | None:
     """The path, and the epochs and written figures of its points; a point without a place leaves a gap."""
     known = [(at, value if value is not None and scale.holds(value) else None) for at, value in points]
-    write = percent if panel.name == "accuracy" else figure
+    write = percent if panel.name == ACCURACY else figure
     path, placed = [], []
     for there, run in groupby(known, key=lambda point: point[1] is not None):
         if there:
@@ -190,7 +213,7 @@ def _mark(
     value, at = line[fired], network.moments.at(fired)
     # What has no place on the scale is drawn at the edge that it lies beyond.
     share = scale.share(value) if value is not None and not math.isnan(value) else 1.0
-    says = f"{network.name}: ({panel.letter}) first fires at {at}"
+    says = f"{network.name}: {label(network.report, panel.letter)} first fires at {at}"
     return _across(network.positions[fired], span), _down(share), says
 
 
@@ -214,16 +237,22 @@ def _unit(networks: Sequence[Network]) -> str:
     return "epoch" if any(network.moments.counts_epochs for network in networks) else "step"
 
 
-def first_firings(networks: Sequence[Network]) -> list[list[str]]:
-    """Method, seed, and where (a) to (d) first fire from the first epoch on, of each network with a course."""
+def fireable(networks: Sequence[Network]) -> list[str]:
+    """The letters of the diagnostics that the networks were read by, but for those that only report."""
+    readings = [reading for network in networks for reading in network.report.readings]
+    return list(dict.fromkeys(r.letter for r in readings if r.state is not State.REPORTED))
+
+
+def first_firings(networks: Sequence[Network], letters: Sequence[str]) -> list[list[str]]:
+    """Method, seed, and where each diagnostic first fires from the first epoch on, of each network with a course."""
     return [
-        [network.method, "–" if network.report.seed is None else str(network.report.seed), *_firsts(network)]
+        [network.method, "–" if network.report.seed is None else str(network.report.seed), *_firsts(network, letters)]
         for network in networks
         if len(network.moments) > 1
     ]
 
 
-def _firsts(network: Network) -> list[str]:
+def _firsts(network: Network, letters: Sequence[str]) -> list[str]:
     measured = network.moments.measured_letters
     found = {letter: str(network.moments.at(i)) for letter, i in network.first_fired.items()}
-    return [found.get(letter, "never" if letter in measured else "not measured") for letter in "abcd"]
+    return [found.get(letter, "never" if letter in measured else "not measured") for letter in letters]

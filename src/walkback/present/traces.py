@@ -17,11 +17,17 @@ from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.present.sparkline import sparkline
 from walkback.present.text_tables import ruled_table
 from walkback.present.thinning import summed_up
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.known import known, scalars
 from walkback.protocol.records import DiagnosticReport, State
+from walkback.watch.trail import ACCURACY
 
 if TYPE_CHECKING:
     from walkback.watch.summary import CourseSummary
     from walkback.watch.trail import Trail
+
+Write = Callable[[float], str]
+Pick = Callable[[Sequence[float]], float]
 
 NAME_WIDTH = 36
 _SPARKS = {"wide": 20, "narrow": 10}
@@ -39,7 +45,7 @@ class Traced:
     """What must be known of the file that it is from."""
 
     def series(self, figure_name: str) -> list[float | None]:
-        """One figure at every moment: `stream`, `gradient`, `growth`, `stability` or `accuracy`."""
+        """One figure at every moment: a name of `trail.figures()`, or `accuracy`."""
         return self.trail.series(figure_name)
 
 
@@ -49,20 +55,36 @@ def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:
     table = ruled_table()
     table.add_column("run", no_wrap=True, overflow="ellipsis", min_width=8)
     table.add_column("at", no_wrap=True)
-    for heading in ("‖h_L‖", "‖g_L‖", "acc"):
+    shown = _shown(traces)
+    for heading, *_ in shown:
         table.add_column(heading, no_wrap=True)
     table.add_column("fired", overflow="fold", min_width=8)
     for trace in traces:
-        # An explosion of the stream, and a gradient that vanishes, may last for a moment.
-        cells = [
-            _sparks_and_last(trace.series(name), sparks, write, pick)
-            for name, write, pick in (
-                ("stream", figure, max), ("gradient", figure, min), ("accuracy", percent, _latest),
-            )
-        ]  # fmt: skip
+        cells = [_sparks_and_last(trace.series(name), sparks, write, pick) for _, name, write, pick in shown]
         at = str(trace.course.last)
         table.add_row(Text(middle_out(trace.name, NAME_WIDTH)), at, *cells, firings(trace.course))
     return table
+
+
+def _shown(traces: Sequence[Traced]) -> list[tuple[str, str, Write, Pick]]:
+    """Heading, series, how it is written, and which of many values stands for them; those that a trace fills."""
+    live = [(one, scalar) for one, scalar in scalars().values() if scalar.live]
+    kept = [(one, scalar) for one, scalar in live if not scalar.gives_way or _filled(traces, scalar.name)]
+    # An explosion of the stream, and a gradient that vanishes, may last for a moment.
+    return [
+        *((scalar.heading, scalar.name, figure, _worst(one)) for one, scalar in kept),
+        ("acc", ACCURACY, percent, _latest),
+    ]
+
+
+def _filled(traces: Sequence[Traced], name: str) -> bool:
+    return any(value is not None for trace in traces for value in trace.series(name))
+
+
+def _worst(one: type[Diagnostic]) -> Pick:
+    """The value nearest to firing."""
+    declared = next(iter(one.thresholds.values()), None)
+    return min if declared is not None and declared.fires == "<" else max
 
 
 def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
@@ -70,9 +92,7 @@ def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
     return Group(traces_table(traces, width), *(Text(trace.remark) for trace in traces if trace.remark))
 
 
-def _sparks_and_last(
-    values: Sequence[float | None], most: int, write: Callable[[float], str], pick: Callable[[Sequence[float]], float]
-) -> Text:
+def _sparks_and_last(values: Sequence[float | None], most: int, write: Write, pick: Pick) -> Text:
     shown = summed_up(values, most, pick)
     if write is percent:
         # The sparkline is logarithmic, and a score is read on a linear scale.
@@ -115,7 +135,8 @@ def course_sentence(course: CourseSummary) -> str:
 def partial_blocks(reports: Sequence[tuple[str, DiagnosticReport]]) -> Iterator[RenderableType]:
     """What records that lack sites do and do not prove."""
     for name, report in reports:
-        read = [r for r in report.readings if r.letter in ("a", "b")]
+        some = {one.letter for one in known().values() if one.from_some_sites}
+        read = [r for r in report.readings if r.letter in some]
         sentences = [f"({r.letter}) {_WORDS[r.state]}: {one_line(r.sentence)}" for r in read]
         if any(re.fullmatch(r"[hg]_\d+", key) for key in report.extra):
             yield Text(f"{middle_out(name, NAME_LENGTH)}, from some sites only", style="bold")
@@ -127,6 +148,7 @@ _WORDS = {
     State.FIRE: "fires",
     State.NOT_MEASURED: "not measured",
     State.UNDECIDED: "undecided",
+    State.REPORTED: "is reported",
 }
 
 

@@ -46,6 +46,8 @@ class SeedSummary(Record):
     diagnostics: tuple[DiagnosticSummary, ...]
     headline_mean: Number | None = None
     headline_sd: Number | None = None
+    panel: str = ""
+    """The panel that decides."""
     remarks: tuple[str, ...] = ()
     """What speaks against these being several runs."""
 
@@ -80,6 +82,7 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         diagnostics=tuple(_summary(reports, r.letter) for r in reports[0].readings),
         headline_mean=mean,
         headline_sd=sd,
+        panel=reports[0].panel,
         remarks=_remarks(reports),
     )
 

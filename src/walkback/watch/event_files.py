@@ -8,12 +8,13 @@ from typing import Any
 
 from walkback.errors import RecordError
 from walkback.extras import optional
-from walkback.watch.column_map import ColumnMap, Row
+from walkback.protocol.diagnostics.known import scalars
+from walkback.watch.column_map import FIGURES, ColumnMap, Row
 
 PREFIX = "walkback/"
 HIDDEN, GRADIENT = f"{PREFIX}h_norm/site_", f"{PREFIX}g_norm/site_"
 """Tags of the norms, with the number of the site after them."""
-ACCURACY, DRIFT, EPOCH, ERROR = (f"{PREFIX}{name}" for name in ("accuracy", "direction_drift", "epoch", "error_size"))
+ACCURACY, EPOCH, ERROR = (f"{PREFIX}{name}" for name in ("accuracy", "epoch", "error_size"))
 STEP = "step"
 """The column that holds the step of an event."""
 
@@ -57,5 +58,11 @@ def own_columns(rows: Iterable[Row]) -> ColumnMap | None:
     columns |= {f"g_{tag.removeprefix(GRADIENT)}": tag for tag in tags if tag.startswith(GRADIENT)}
     if not columns:
         return None
-    others = {"acc": ACCURACY, "c": DRIFT, "epoch": EPOCH, "error": ERROR, "step": STEP}
+    others = {"acc": ACCURACY, "epoch": EPOCH, "error": ERROR, "step": STEP}
+    # A map names the figure of a diagnostic by its letter, where a log can hold it.
+    others |= {
+        one.letter: f"{PREFIX}{scalar.tag}"
+        for one, scalar in scalars().values()
+        if scalar.tag and one.letter in FIGURES
+    }
     return ColumnMap(columns | {figure: tag for figure, tag in others.items() if tag in tags})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from walkback.protocol.diagnostics.known import scalars
 from walkback.protocol.wording import figure
 from walkback.watch.policy import Decision
 from walkback.watch.trace_line import TraceLine
@@ -12,13 +13,17 @@ CLEAR = "\r\x1b[K"
 
 
 def one_line(line: TraceLine, decision: Decision) -> str:
-    """The moment, accuracy, ‖h_L‖, ‖g_L‖, what has fired since when, and a stop with its reason."""
+    """The moment, accuracy, the live scalars of the diagnostics, what has fired since when, a stop with its reason."""
     parts = [str(line.at)]
     if line.accuracy is not None:
         parts.append(f"acc {line.accuracy:.4f}")
-    for name, norms in (("‖h_L‖", line.residual_norms), ("‖g_L‖", line.bp_grad_norms)):
-        if norms:
-            parts.append(f"{name} {figure(norms[-1])}")
+    measured = line.measurements()
+    for one, scalar in scalars().values():
+        if not scalar.live:
+            continue
+        value = scalar.read(measured, one().judge(measured).figure if scalar.of is None else None)
+        if value is not None:
+            parts.append(f"{scalar.heading} {figure(value)}")
     if decision.first_fired:
         parts.append("fired " + ", ".join(f"({letter}) {at}" for letter, at in decision.first_fired.items()))
     if line.overhead is not None:

@@ -6,36 +6,28 @@ firings and the question of when to stop need is a few hundred bytes.
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from walkback.protocol.diagnostics.declare import Scalar
+from walkback.protocol.diagnostics.known import scalars
 from walkback.protocol.records import Measurements, Reading, State
 from walkback.watch.moment import At, Place, no_later
 from walkback.watch.policy import Course, Decision, StopPolicy
 
-
-def _last(values: Sequence[float] | None) -> float | None:
-    return values[-1] if values else None
-
-
-def _known_last(measured: Measurements, letter: str) -> float | None:
-    """The norm at the deepest site that a partial record holds."""
-    sites = [name for name in measured.extra if re.fullmatch(rf"{letter}_\d+", name)]
-    value = measured.extra[max(sites, key=lambda name: int(name[2:]))] if sites else None
-    return value if isinstance(value, float) else None
+ACCURACY, SECONDS = "accuracy", "seconds"
+"""The series that no diagnostic has to declare."""
 
 
-FIGURES: dict[str, Callable[[Measurements], float | None]] = {
-    "stream": lambda m: _last(m.residual_norms) or _known_last(m, "h"),
-    "gradient": lambda m: _last(m.bp_grad_norms) or _known_last(m, "g"),
-    "growth": lambda m: m.max_per_block_growth,
-    "stability": lambda m: m.cross_batch_stability,
-    "accuracy": lambda m: m.headline_acc,
-    "alignment": lambda m: m.alignment.deep if m.alignment else None,
-}
-"""Figures that a course is drawn by; `alignment` is deep Γ."""
+def figures() -> dict[str, tuple[str, Scalar]]:
+    """The scalars that a course is drawn by, by name: those of every diagnostic, with its letter."""
+    return {name: (one.letter, scalar) for name, (one, scalar) in scalars().items() if scalar.timed}
+
+
+def _value(scalar: Scalar, measured: Measurements, figure: float | None) -> float | None:
+    value = scalar.read(measured, figure)
+    return scalar.partly(measured) if value is None and scalar.partly is not None else value
 
 
 class Sign(NamedTuple):
@@ -93,7 +85,8 @@ class Trail:
         """The moment at which the policy would have stopped the run."""
         self._goes_back = goes_back
         self._places: list[Place] = []
-        self._columns = {name: Column() for name in (*FIGURES, "seconds")}
+        self._figures = figures()
+        self._columns = {name: Column() for name in (*self._figures, ACCURACY, SECONDS)}
         self._kinds: array[int] = array("L")
         self._signs: dict[tuple[Sign, ...], int] = {}
 
@@ -107,9 +100,11 @@ class Trail:
         """Take in the next moment."""
         while self._goes_back and self._places and no_later(at.place, self._places[-1]):
             self._pop()
-        for name, read in FIGURES.items():
-            self._columns[name].append(read(measured))
-        self._columns["seconds"].append(seconds)
+        read = {reading.letter: reading.figure for reading in readings}
+        for name, (letter, scalar) in self._figures.items():
+            self._columns[name].append(_value(scalar, measured, read.get(letter)))
+        self._columns[ACCURACY].append(measured.headline_acc)
+        self._columns[SECONDS].append(seconds)
         signs = tuple(Sign(r.letter, r.state, r.reason, r.case, r.figure is not None) for r in readings)
         self._kinds.append(self._signs.setdefault(signs, len(self._signs)))
         self._places.append(at.place)
@@ -132,7 +127,10 @@ class Trail:
         return At.model_construct(epoch=epoch, step=step)
 
     def series(self, name: str) -> list[float | None]:
-        """One figure at every moment: a name of `FIGURES`, or `seconds`."""
+        """One figure at every moment: a name of `figures()`, `accuracy` or `seconds`."""
+        if name not in self._columns and name in figures():
+            # Of a diagnostic that came after this course.
+            return [None] * len(self)
         return self._columns[name].values()
 
     def positions(self) -> list[float]:

@@ -35,7 +35,7 @@ def figure_named(name: str, targets: Sequence[str], results: Path, runs: str | N
     One that others bring is plotted from the networks of an audit, or of whatever is given.
     """
     draw = FIGURES.load(name)
-    return _INPUTS.get(name, _one_audit)(draw, targets, results, open_store(runs, results / "runs"))
+    return _INPUTS.get(name, _given)(draw, targets, results, open_store(runs, results / "runs"))
 
 
 Draw = Callable[..., "Figure"]
@@ -44,6 +44,13 @@ Draw = Callable[..., "Figure"]
 def _one_audit(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     found = list(targets) or [str(_on_record(results, RECORD, PRESET))]
     return draw(networks_in(found, store))
+
+
+def _given(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+    """A figure that others brought gets the networks of its targets."""
+    if not targets:
+        raise InputError(f"this figure has nothing on record in {results} of its own. Give what it is of.")
+    return draw(networks_in(targets, store))
 
 
 def _temporal(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:

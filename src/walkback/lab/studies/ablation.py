@@ -29,7 +29,7 @@ from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
 from walkback.protocol.diagnostics.gradient_floor import GradientFloor
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
-from walkback.protocol.panels import panel_named
+from walkback.protocol.panels import panel_on_record
 from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, State
 
@@ -62,7 +62,7 @@ PUBLISHED: dict[str, Policy] = {
 def policies_for(reports: Sequence[DiagnosticReport]) -> dict[str, Policy]:
     """The published policies; then one for each other panel that decides, and for each other diagnostic measured."""
     found = dict(PUBLISHED)
-    for panel in map(panel_named, dict.fromkeys(report.panel for report in reports)):
+    for panel in map(panel_on_record, dict.fromkeys(report.panel for report in reports)):
         if panel.name != APRIL_2026.name:
             deciding = [member.letter for member in panel.members if member.role == "decides"]
             found |= {_one(panel.label(letter)): _with(panel.label(letter), letter) for letter in deciding}

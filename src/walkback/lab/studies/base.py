@@ -14,7 +14,7 @@ from walkback.lab.runs.verbs import todays
 from walkback.lab.studies.audited import Audit
 from walkback.present.numbers import figure
 from walkback.present.page import Grid, Heading, Page
-from walkback.protocol.panels import panel_named
+from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.schema import STUDY_VERSION, read_json, write_whole
 
@@ -122,7 +122,7 @@ def firing(report: DiagnosticReport) -> str:
 def unmeasured(report: DiagnosticReport) -> str:
     """The letters of the panel's diagnostics that were not measured, which is not to say that they pass."""
     missing = [reading.letter for reading in report.readings if reading.state is State.NOT_MEASURED]
-    panel = panel_named(report.panel)
+    panel = panel_on_record(report.panel)
     return "".join(letter for letter in missing if panel.member(letter) is not None)
 
 

@@ -25,7 +25,7 @@ from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.judge import judge
-from walkback.protocol.panels import panel_named
+from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import NON_FINITE
@@ -67,7 +67,7 @@ def sweeps() -> Iterator[Sweep]:
 
 def _asked_of(judged: Sequence[DiagnosticReport]) -> list[Sweep]:
     """The sweeps of what was measured; those of the panel that decides stand there whether or not it was."""
-    panels = [panel_named(name) for name in {report.panel for report in judged}]
+    panels = [panel_on_record(name) for name in {report.panel for report in judged}]
     measured = {r.letter for report in judged for r in report.readings if r.state in (State.PASS, State.FIRE)}
     members = {member.letter for panel in panels for member in panel.members}
     listed = {reading.letter for report in judged for reading in report.readings}
@@ -157,7 +157,7 @@ def _same_verdicts(finite: Sequence[tuple[DiagnosticReport, Reading]], letter: s
 
 def _decides(report: DiagnosticReport, letter: str) -> bool:
     """Whether a diagnostic has a say in the verdict."""
-    member = panel_named(report.panel).member(letter)
+    member = panel_on_record(report.panel).member(letter)
     return member is not None and member.role == "decides"
 
 

@@ -1,4 +1,4 @@
-"""An audit in four panels, one per diagnostic: every seed of every method against the threshold."""
+"""An audit, one panel per diagnostic: every seed of every method against the threshold."""
 
 from __future__ import annotations
 
@@ -18,34 +18,49 @@ from walkback.present.figures.style import (
     threshold,
     tidy,
 )
+from walkback.present.in_panel import label
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import round_number, with_unit
+from walkback.present.plain import NAME_LENGTH, middle_out
+from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.records import Reading, State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TITLES = {
-    "a": "(a) largest growth of one block",
-    "b": "(b) median ‖g‖ at the deepest site",
-    "c": "(c) cosine of group-mean gradients",
-    "d": "(d) accuracy over frozen blocks, pp",
-}
 _LABEL_ROOM = 0.12
 """How near to the threshold, as a share of the axis, a mark is in the way of its number."""
 _SPREAD = 0.24
+_ACROSS = 2
 
 
 def draw(networks: Sequence[Network]) -> Figure:
     """Methods along the axis, a mark for each seed with its interval; open circles pass, filled squares fire."""
-    figure = new_figure(7.0, 5.2)
-    panels = figure.subplots(2, 2)
-    for axes, letter in zip(panels.flat, "abcd", strict=True):
+    letters = _letters(networks)
+    rows = max(math.ceil(len(letters) / _ACROSS), 1)
+    figure = new_figure(7.0, 2.6 * rows)
+    panels = figure.subplots(rows, _ACROSS, squeeze=False)
+    for axes, letter in zip(panels.flat, letters, strict=False):
         _panel(axes, letter, networks)
+    for axes in panels.flat[len(letters) :]:
+        axes.axis("off")
     intervals = any(r.interval is not None for network in networks for r in network.report.readings)
     _legend(figure, panels[0, 0], intervals)
     return figure
+
+
+def _letters(networks: Sequence[Network]) -> list[str]:
+    """The diagnostics that were asked of any network, in the order of their readings."""
+    return list(dict.fromkeys(reading.letter for network in networks for reading in network.report.readings))
+
+
+def _title(letter: str, networks: Sequence[Network]) -> str:
+    """The panel's label for the diagnostic, and what its figure is."""
+    diagnostic = by_letter(letter)
+    reading = next(r for network in networks for r in network.report.readings if r.letter == letter)
+    words = (diagnostic.figure_title if diagnostic is not None else "") or middle_out(reading.name, NAME_LENGTH)
+    return f"{label(networks[0].report, letter)} {words}"
 
 
 def _legend(figure: Figure, axes: Axes, intervals: bool) -> None:
@@ -62,11 +77,11 @@ def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
     methods = by_method(networks)
     read = {i: _reading(network, letter) for i, network in enumerate(networks)}
     known = [r for r in read.values() if r is not None and drawable(r.figure)]
-    tidy(axes, _TITLES[letter])
+    tidy(axes, _title(letter, networks))
     if not known:
-        say(axes, f"({letter}) was not measured on these networks")
+        say(axes, f"{label(networks[0].report, letter)} was not measured on these networks")
         return
-    if letter in "ab" and all(r.figure is not None and r.figure > 0 for r in known):
+    if _by_ratios(letter) and all(r.figure is not None and r.figure > 0 for r in known):
         axes.set_yscale("log")
     colours = colours_of(networks)
     for place, (method, members) in enumerate(methods.items()):
@@ -81,6 +96,13 @@ def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
     axes.tick_params(axis="x", length=0)
     if len(methods) > 7:
         axes.tick_params(axis="x", rotation=60)
+
+
+def _by_ratios(letter: str) -> bool:
+    """Whether the diagnostic is judged on a logarithmic axis, as the first of its thresholds declares."""
+    diagnostic = by_letter(letter)
+    declared = next(iter(diagnostic.thresholds.values()), None) if diagnostic is not None else None
+    return declared is not None and declared.axis == "log"
 
 
 def _freer_at_left(axes: Axes, letter: str, methods: Mapping[str, Sequence[Network]]) -> bool:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walkback.present.figures.style import COLOURS, MARKERS, new_figure
+from walkback.protocol.diagnostics.direction_drift import DirectionDrift as Drift
+from walkback.protocol.diagnostics.frozen_margin import FrozenMargin as Margin
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor as Floor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth as Growth
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -31,10 +35,18 @@ def draw(histories: Sequence[History], thresholds: DiagnosticThresholds | None =
     limits = thresholds or DiagnosticThresholds()
     figure = new_figure(8.4, 5.6)
     panels = figure.subplots(2, 2, sharex=True)
-    _panel(panels[0, 0], histories, "growth", "(a) largest growth of a block", limits.h_norm_explosion_ratio, log=True)
-    _panel(panels[0, 1], histories, "gradient", "(b) median ‖g‖ at the deepest site", limits.g_norm_floor, log=True)
-    _panel(panels[1, 0], histories, "stability", "(c) cosine of group-mean gradients", limits.stability_drift_ceiling)
-    _panel(panels[1, 1], histories, "accuracy", "(d) accuracy; dashed: blocks frozen", None)
+    shown = ("growth", Growth), ("gradient", Floor), ("stability", Drift)
+    for axes, (name, one) in zip(panels.flat, shown, strict=False):
+        limit, declared = next(iter(one.thresholds.items()))
+        _panel(
+            axes,
+            histories,
+            name,
+            f"({one.letter}) {one.figure_title}",
+            getattr(limits, limit),
+            log=declared.axis == "log",
+        )
+    _panel(panels[1, 1], histories, "accuracy", f"({Margin.letter}) accuracy; dashed: blocks frozen", None)
     for column in range(2):
         panels[1, column].set_xlabel("epoch")
     panels[0, 0].legend(frameon=False)

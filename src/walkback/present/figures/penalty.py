@@ -21,6 +21,8 @@ from walkback.present.figures.style import (
     tidy,
 )
 from walkback.present.network import Network, by_method
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor as Floor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth as Growth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,11 +41,11 @@ def draw(networks: Sequence[Network], missing: str = "") -> Figure:
     networks = sorted(networks, key=lambda network: (_base(network.method), _strength(network.method)))
     styles = _styles(networks)
     for axes, name, letter, title in (
-        (stream, "stream", "a", "‖h_L‖; cross: (a) fires"),
-        (gradient, "gradient", "b", "‖g_L‖; cross: (b) fires"),
+        (stream, "stream", Growth.letter, "‖h_L‖"),
+        (gradient, "gradient", Floor.letter, "‖g_L‖"),
     ):
         _course(axes, networks, name, letter, styles, missing)
-        tidy(axes, title)
+        tidy(axes, f"{title}; cross: ({letter}) fires")
     _accuracies(accuracy, networks, styles, missing)
     handles = [
         stream.plot([], [], color=colour, linestyle=dashes, linewidth=1.7, label=pretty(method))[0]

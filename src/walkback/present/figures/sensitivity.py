@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from walkback.errors import RecordError
 from walkback.present.figures.style import COLOURS, DARK, GREY, PRINT, new_figure, say, tidy
+from walkback.protocol.diagnostics.known import by_letter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_PANELS = (
-    ("a", "(a) growth of one block above", "log"),
-    ("b", "(b) ‖g_L‖ below", "log"),
-    ("c", "(c) cosine above", "linear"),
-    ("c by drift share", "(c) by drift share ρ above", "log"),
-    ("d", "(d) margin below, pp", "linear"),
-)
+_ACROSS = 3
 
 
 def draw(result: Mapping[str, Any]) -> Figure:
-    """A panel for each sweep of the study's JSON; the sixth holds the key."""
+    """A panel for each sweep of the study's JSON; the last holds the key."""
     try:
         return _drawn(result)
     except (KeyError, TypeError, IndexError) as error:
@@ -33,14 +29,42 @@ def draw(result: Mapping[str, Any]) -> Figure:
 
 
 def _drawn(result: Mapping[str, Any]) -> Figure:
-    figure = new_figure(7.0, 4.4)
-    panels = figure.subplots(2, 3)
-    for axes, (key, title, scale) in zip(panels.flat, _PANELS, strict=False):
-        _panel(axes, result, key, title, scale)
+    keys = list(result["sweeps"])
+    rows = math.ceil((len(keys) + 1) / _ACROSS)
+    figure = new_figure(7.0, 2.2 * rows)
+    panels = figure.subplots(rows, _ACROSS, squeeze=False)
+    for axes, key in zip(panels.flat, keys, strict=False):
+        _panel(axes, result, key, *_titled(key, result["sweeps"][key]))
     for row in panels:
         row[0].set_ylabel("networks", fontsize=PRINT)
-    _key(panels[1, 2], result)
+    for axes in panels.flat[len(keys) :]:
+        axes.axis("off")
+    _key(panels.flat[-1], result)
     return figure
+
+
+def _titled(key: str, sweep: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """What was swept, on which side of it a network fires, and the scale of the values that were tried.
+
+    A sweep is named by the letter of its diagnostic, with words behind it where that has several thresholds.
+    """
+    letter, _, which = key.partition(" ")
+    diagnostic = by_letter(letter)
+    if diagnostic is None or not diagnostic.thresholds:
+        return key, "linear"
+    named = [each for each in diagnostic.thresholds.values() if which and which in each.short + each.label]
+    declared = (named or list(diagnostic.thresholds.values()))[0]
+    side = "above" if declared.fires == ">" else "below"
+    unit = f", {declared.unit}" if declared.unit not in ("", "×") else ""
+    return f"({letter}) {declared.short or declared.label} {side}{unit}", _scale([p["threshold"] for p in sweep])
+
+
+def _scale(values: Sequence[float]) -> str:
+    """Logarithmic where neighbours have one ratio."""
+    positive = [value for value in values if value > 0]
+    ratios = [after / before for before, after in pairwise(positive)]
+    even = len(positive) == len(values) > 2 and max(ratios) < 1.05 * min(ratios)
+    return "log" if even else "linear"
 
 
 def _panel(axes: Axes, result: Mapping[str, Any], key: str, title: str, scale: str) -> None:

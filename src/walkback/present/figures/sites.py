@@ -19,7 +19,9 @@ from walkback.present.figures.style import (
     threshold,
     tidy,
 )
+from walkback.present.in_panel import label
 from walkback.present.network import Network
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor as Floor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +42,7 @@ def draw(networks: Sequence[Network]) -> Figure:
         floor = networks[0].report.thresholds.g_norm_floor
         low, high = gradient.get_ylim()
         gradient.set_ylim(min(low, floor / 8), high)
-        threshold(gradient, floor, "<", f"(b) fires < {floor:g}")
+        threshold(gradient, floor, "<", f"{label(networks[0].report, Floor.letter)} fires < {floor:g}")
     for axes, title in ((stream, "‖h‖"), (gradient, "‖g‖"), (alignment, "Γ; grey: null ± 2 sd")):
         tidy(axes, title)
         axes.set_xlabel("site", fontsize=PRINT)

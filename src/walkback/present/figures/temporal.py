@@ -20,12 +20,14 @@ from walkback.present.figures.style import (
     tidy,
 )
 from walkback.present.network import Network
+from walkback.protocol.diagnostics.gradient_floor import GradientFloor as Floor
+from walkback.protocol.diagnostics.residual_growth import ResidualGrowth as Growth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROWS = (("stream", "a", "‖h_L‖"), ("gradient", "b", "‖g_L‖"), ("accuracy", "", "accuracy"))
+_ROWS = (("stream", Growth.letter, "‖h_L‖"), ("gradient", Floor.letter, "‖g_L‖"), ("accuracy", "", "accuracy"))
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _thresholds(panels: Any, columns: Sequence[Column]) -> None:
         floor = columns[i].networks[0].report.thresholds.g_norm_floor
         low, high = panels[1][i].get_ylim()
         panels[1][i].set_ylim(min(low, floor / 8), high)
-        threshold(panels[1][i], floor, "<", f"(b) fires < {floor:g}")
+        threshold(panels[1][i], floor, "<", f"({Floor.letter}) fires < {floor:g}")
 
 
 def _legend(figure: Figure, axes: Axes, styles: Styles) -> None:
@@ -96,7 +98,8 @@ def _legend(figure: Figure, axes: Axes, styles: Styles) -> None:
     ]
     handles.append(axes.plot([], [], color=GREY, linewidth=0.7, label="single seeds")[0])
     handles.append(axes.plot([], [], color=GREY, linestyle=(0, (1, 1.5)), label="blocks frozen")[0])
-    cross = axes.plot([], [], "X", color=GREY, markeredgecolor=DARK, markersize=6, label="(a), (b) first fires")[0]
+    fires = f"({Growth.letter}), ({Floor.letter}) first fires"
+    cross = axes.plot([], [], "X", color=GREY, markeredgecolor=DARK, markersize=6, label=fires)[0]
     figure.legend(
         handles=[*handles, cross], loc="outside lower center", ncols=min(len(handles) + 1, 4), frameon=False,
         fontsize=PRINT - 0.5,

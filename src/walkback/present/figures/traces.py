@@ -1,14 +1,19 @@
-"""Traces of runs as a figure: the stream, the gradient, the growth and the accuracy over time, thresholds drawn."""
+"""Traces of runs as a figure: what is watched and the accuracy over time, thresholds drawn."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walkback.present.figures.style import COLOURS, MARKERS, new_figure
 from walkback.present.thinning import kept
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Scalar
+from walkback.protocol.diagnostics.known import known
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.watch.trail import ACCURACY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,25 +23,47 @@ if TYPE_CHECKING:
 
 _MOST_MARKERS = 40
 _MOST_POINTS = 4000
-_LETTERS = {"gradient": "b", "growth": "a"}
-"""Whose firings a panel must not lose."""
+_ACROSS = 2
 _DARK = "#444444"
 
 
+@dataclass(frozen=True)
+class _Shown:
+    name: str
+    title: str
+    letter: str = ""
+    """Whose firings the panel must not lose."""
+    threshold: str = ""
+    log: bool = False
+
+
+def _shown() -> list[_Shown]:
+    """What is looked at while a run goes on, then the other curves of the same diagnostics, and the accuracy."""
+    watched = [one for one in known().values() if any(scalar.live for scalar in one.shown_scalars())]
+    pairs = [(one, scalar) for one in watched for scalar in one.shown_scalars() if scalar.timed]
+    found = [_of(one, scalar) for one, scalar in sorted(pairs, key=lambda pair: not pair[1].live)]
+    return [*found, _Shown(ACCURACY, ACCURACY)]
+
+
+def _of(one: type[Diagnostic], scalar: Scalar) -> _Shown:
+    log = scalar.axis == "log"
+    if scalar.name != one.curve_name():
+        return _Shown(scalar.name, scalar.titled, log=log)
+    return _Shown(scalar.name, f"({one.letter}) {scalar.titled}", one.letter, scalar.threshold, log)
+
+
 def draw(traces: Sequence[Traced], thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """Four panels over the epochs (where there are none: the steps); a cross marks where a run would stop."""
-    limits = thresholds or DiagnosticThresholds()
-    figure = new_figure(9.6, 6.4)
-    panels = figure.subplots(2, 2, sharex=True)
-    rows: list[tuple[str, str, float | None, bool]] = [
-        ("stream", "median ‖h‖ at the deepest site", None, True),
-        ("gradient", "(b) median ‖g‖ at the deepest site", limits.g_norm_floor, True),
-        ("growth", "(a) largest growth of a block", limits.h_norm_explosion_ratio, True),
-        ("accuracy", "accuracy", None, False),
-    ]
-    for axes, (name, title, threshold, log) in zip(panels.flat, rows, strict=True):
-        _panel(axes, traces, name, title, threshold, log)
-    for axes in panels[1]:
+    """Panels over the epochs (where there are none: the steps); a cross marks where a run would stop."""
+    limits = (thresholds or DiagnosticThresholds()).model_extra or {}
+    shown = _shown()
+    rows = math.ceil(len(shown) / _ACROSS)
+    figure = new_figure(9.6, 3.2 * rows)
+    panels = figure.subplots(rows, _ACROSS, sharex=True, squeeze=False)
+    for axes, panel in zip(panels.flat, shown, strict=False):
+        _panel(axes, traces, panel, limits.get(panel.threshold))
+    for axes in panels.flat[len(shown) :]:
+        axes.axis("off")
+    for axes in panels[-1]:
         axes.set_xlabel(" / ".join(dict.fromkeys(_unit(trace) for trace in traces)))
     _legend(figure, panels[0, 0], stops=any(trace.course.stop is not None for trace in traces))
     return figure
@@ -54,10 +81,10 @@ def _unit(trace: Traced) -> str:
     return "epoch" if trace.trail.counts_epochs else "step"
 
 
-def _panel(axes: Axes, traces: Sequence[Traced], name: str, title: str, threshold: float | None, log: bool) -> None:
+def _panel(axes: Axes, traces: Sequence[Traced], shown: _Shown, threshold: float | None) -> None:
     for number, trace in enumerate(traces):
-        _line(axes, trace, name, number)
-    if log:
+        _line(axes, trace, shown, number)
+    if shown.log:
         axes.set_yscale("log")
     if threshold is not None:
         axes.axhline(threshold, color=_DARK, linestyle=":", linewidth=1.2)
@@ -65,14 +92,14 @@ def _panel(axes: Axes, traces: Sequence[Traced], name: str, title: str, threshol
             f"threshold {threshold:g}", (0.99, threshold), xycoords=("axes fraction", "data"), ha="right",
             va="bottom", fontsize=8, color=_DARK,
         )  # fmt: skip
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(shown.title, fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _line(axes: Axes, trace: Traced, name: str, number: int) -> None:
-    values, places = trace.series(name), trace.trail.positions()
+def _line(axes: Axes, trace: Traced, panel: _Shown, number: int) -> None:
+    values, places = trace.series(panel.name), trace.trail.positions()
     stopped = [] if trace.trail.stop is None else [trace.trail.stop[0]]
-    shown = kept(values, _MOST_POINTS, trace.trail.fired(_LETTERS.get(name, "")), stopped)
+    shown = kept(values, _MOST_POINTS, trace.trail.fired(panel.letter), stopped)
     known = [(places[i], y) for i in shown if (y := values[i]) is not None and math.isfinite(y)]
     if not known:
         return

@@ -131,7 +131,7 @@ if (table) {
     const wanted = find.value.toLowerCase().split(/\s+/).filter(Boolean), hidden = new Set();
     for (const body of bodies) {
       const fits = wanted.every((word) => words.get(body).includes(word)) &&
-        (!kind.value || body.dataset.kind === kind.value) && (!fired.value || body.dataset.fired.includes(fired.value));
+        (!kind.value || body.dataset.kind === kind.value) && (!fired.value || body.dataset.fired.split(" ").includes(fired.value));
       body.classList.toggle("off", !fits);
       if (!fits) hidden.add(body.dataset.network);
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from walkback.protocol.diagnostics.declare import Comparison, Quantity, Threshold
+from walkback.protocol.diagnostics.declare import Comparison, Quantity, Scalar, Threshold
 from walkback.protocol.records import Interval, Measurements, Reading, State
 from walkback.protocol.wording import figure as written
 from walkback.protocol.words import NON_FINITE
@@ -53,8 +53,18 @@ class Diagnostic:
     """Which reports have its reading, beside those whose panel names it: all, those where it was measured, or none."""
     measures: ClassVar[bool] = False
     """Whether it measures batches itself; set where `measure` is overridden. Else it judges what others measure."""
+    derived: ClassVar[tuple[Quantity, ...]] = ()
+    """Quantities that follow from those it measures: shown where those are, and held by no record."""
+    scalars: ClassVar[tuple[Scalar, ...]] = ()
+    """What stands for it in tables of networks and over time; the figure of its reading where none are declared."""
     curve: ClassVar[str] = ""
-    """Which quantity shows it over time, where that is not the figure of its reading."""
+    """The scalar on whose curve its firings are marked, where scalars are declared."""
+    figure_title: ClassVar[str] = ""
+    """What the figure of its reading is, above a picture of it; the title where it is empty."""
+    signed: ClassVar[bool] = False
+    """Whether its figure is a difference, whose sign says who is ahead."""
+    from_some_sites: ClassVar[bool] = False
+    """Whether a record that has norms at some of the sites only can say something of it."""
 
     def __init__(self, limits: Mapping[str, float | None] | None = None) -> None:
         self.limits: dict[str, float | None] = {name: t.default for name, t in self.thresholds.items()}
@@ -108,6 +118,39 @@ class Diagnostic:
             passed=f"{words}.",
             site=values.index(worst) if quantity.per_site else None,
         )
+
+    @classmethod
+    def judged_by(cls, limits: Mapping[str, float | None]) -> dict[str, float]:
+        """The thresholds that are judged by, with their values: those that are given, and that no other replaces."""
+        given = {name: limit for name in cls.thresholds if (limit := limits.get(name)) is not None}
+        replaced = {cls.thresholds[name].replaces for name in given}
+        return {name: limit for name, limit in given.items() if name not in replaced}
+
+    @classmethod
+    def compared_with(cls, threshold: str) -> str:
+        """The name of the quantity that a threshold is for; empty where the diagnostic does not say."""
+        if cls.thresholds[threshold].quantity or cls.judge is not Diagnostic.judge:
+            return cls.thresholds[threshold].quantity
+        return cls.quantities[0].name
+
+    @classmethod
+    def shown_scalars(cls) -> tuple[Scalar, ...]:
+        """Those that are declared; else one, the figure of the reading, named by the letter."""
+        return cls.scalars or (cls._reading_as_scalar(),)
+
+    @classmethod
+    def _reading_as_scalar(cls) -> Scalar:
+        name, quantity = next(iter(cls.thresholds), ""), next(iter(cls.quantities), None)
+        axis = cls.thresholds[name].axis if name else quantity.axis if quantity is not None else "linear"
+        return Scalar(
+            cls.letter, cls.title, title=cls.figure_title or cls.title, threshold=name, axis=axis, signed=cls.signed,
+            live=True,
+        )  # fmt: skip
+
+    @classmethod
+    def curve_name(cls) -> str:
+        """The scalar on whose curve firings are marked; empty where there is none."""
+        return cls.curve or ("" if cls.scalars else cls.letter)
 
     def reading_maker(self, threshold: str = "", unit: str = "", title: str = "") -> ReadingMaker:
         """What builds the readings of this diagnostic, against one of its thresholds: the first where none is named."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Comparison = Literal[">", "<"]
 Axis = Literal["linear", "log"]
@@ -42,6 +43,10 @@ class Threshold:
     """On which its distances are told: as differences, or as ratios."""
     replaces: str = ""
     """The threshold that is not judged by where this one is given."""
+    short: str = ""
+    """The label where there is little room; the label itself where none is given."""
+    quantity: str = ""
+    """Which quantity is compared with it, for pictures that draw both; the first where `judge` is not overridden."""
 
     def fault(self, value: float | None) -> str:
         """Why a value cannot be taken; empty where it can."""
@@ -84,8 +89,84 @@ class Quantity:
     """Whether every line of a trace keeps it."""
     interval: str = ""
     """The quantity that holds its intervals, where there is one."""
+    heading: str = ""
+    """The heading of its column over the sites; the label where none is given."""
+    tex: str = ""
+    """The heading in LaTeX; the heading, escaped, where none is given."""
+    meaning: str = ""
+    """What it is, where a reader asks for more than its heading: `median norm of the residual stream`."""
+    caption: str = ""
+    """What stands beside the heading above a picture: `the residual stream`."""
+    legend: str = ""
+    """What is said below its picture over the sites; a sentence on the threshold where none is given."""
+    digits: int = 0
+    """How many significant digits it is written with; as many as everything else where 0."""
+    signed: bool = False
+    """Whether it is written with its sign."""
+    profiled: bool = False
+    """Whether a terminal shows how it runs along the network, on a logarithmic scale."""
+    explains: bool = False
+    """Whether it explains another quantity of its diagnostic, and its absence is remarked on where that is known."""
+    csv: str = ""
+    """What its columns begin with in CSV files, `h` for h_0, h_1, …; the name for quantities of other packages."""
+    why_missing: str = ""
+    """The field of `Measurements` that says why it was not measured, where there is one."""
+    place: int = 0
+    """Columns of a higher place stand further right; those of one place in the order of the diagnostics."""
+    of: Callable[[Any], Any] | None = None
+    """How it follows from `Measurements`, where it is not simply the value of that name."""
 
     @property
     def shown(self) -> str:
         """The label, or the name in words."""
         return self.label or self.name.replace("_", " ")
+
+    @property
+    def headed(self) -> str:
+        """What its column is headed by."""
+        return self.heading or self.shown
+
+    def read(self, measured: Any) -> Any:
+        """Its value among the measurements: a number, one per site, or None where it was not measured."""
+        return self.of(measured) if self.of is not None else measured.value_of(self.name)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number that stands for a network: a column of a table of networks, a curve over time."""
+
+    name: str
+    """What it is asked for by: `trail.series("growth")`."""
+    heading: str
+    """Of its column."""
+    of: Callable[[Any], float | None] | None = None
+    """How it follows from `Measurements`; the figure of the diagnostic's reading where none is given."""
+    partly: Callable[[Any], float | None] | None = None
+    """How its curve goes on where a record holds some of the sites only."""
+    title: str = ""
+    """Above its curve; the heading where none is given."""
+    tex: str = ""
+    """The heading in LaTeX; the heading, escaped, where none is given."""
+    threshold: str = ""
+    """The threshold that it is read against, by name."""
+    axis: Axis = "linear"
+    signed: bool = False
+    tabled: bool = True
+    """Whether tables of networks have a column for it."""
+    timed: bool = True
+    """Whether it has a curve over time."""
+    live: bool = False
+    """Whether it is shown while a run is being watched."""
+    tag: str = ""
+    """What experiment trackers get it as, behind `walkback/`; they do not get it where none is given."""
+    gives_way: int = 2
+    """Which columns leave a table that is too wide: those of the highest number first, those of 0 never."""
+
+    def read(self, measured: Any, figure: float | None) -> float | None:
+        """The number, of a network whose reading has this figure."""
+        return figure if self.of is None else self.of(measured)
+
+    @property
+    def titled(self) -> str:
+        """What its curve is called."""
+        return self.title or self.heading

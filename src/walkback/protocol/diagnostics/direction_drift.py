@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic, without_reference
-from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid, log_grid
+from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, even_grid, log_grid
 from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.wording import figure as written
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 GROUP = 128
 """Samples per group, whatever the loader's batches are: the published (c) is for batches of this size."""
+
+
+_AT_THE_DIAMOND = "(c) is judged at the diamond, and fires if it lies in the hatched part."
 
 
 @dataclass(frozen=True)
@@ -63,18 +66,31 @@ class DirectionDrift(Diagnostic):
     thresholds = {  # noqa: RUF012
         "stability_drift_ceiling": Threshold(
             0.30, ">", "cosine of group means", least=-1, most=1, sweep=even_grid(0, 0.95, 0.05),
+            short="cosine", quantity="site_stabilities",
         ),
         "drift_share_ceiling": Threshold(
             None, ">", "drift share ρ", least=-1, most=1, sweep=log_grid(-5, 0), replaces="stability_drift_ceiling",
+            short="by drift share ρ", quantity="drift_shares",
         ),
     }  # fmt: skip
     quantities = (
-        Quantity("site_stabilities", "cosine of group means", "cosine", per_site=True, traced=True),
+        Quantity("site_stabilities", "cosine of group means", "cosine", per_site=True, traced=True, heading="(c)",
+                 meaning="cosine between group-mean gradients", caption="cosine of group-mean gradients",
+                 legend=_AT_THE_DIAMOND, of=lambda measured: _at_the_sites(measured)),
         Quantity("cross_batch_stability", "cosine of group means", "cosine", interval="cross_batch_stability_interval"),
         Quantity("drift_shares", "drift share ρ", "cosine", per_site=True, traced=True,
-                 interval="drift_share_intervals"),
+                 interval="drift_share_intervals", heading="ρ", tex=r"$\rho$", meaning="drift share",
+                 caption="drift share", legend=_AT_THE_DIAMOND, explains=True),
         Quantity("groups", "groups", "count"),
     )  # fmt: skip
+    scalars = (
+        Scalar("stability", "(c)", lambda measured: measured.cross_batch_stability, gives_way=3, tag="direction_drift",
+               title="cosine of group gradients", threshold="stability_drift_ceiling"),
+        Scalar("drift", "ρ", lambda measured: _judged_share(measured), tex=r"$\rho$", gives_way=4,
+               timed=False),
+    )  # fmt: skip
+    curve = "stability"
+    figure_title = "cosine of group-mean gradients"
     least_samples = 2 * GROUP
 
     @staticmethod
@@ -185,6 +201,21 @@ class DirectionDrift(Diagnostic):
         share = measured.drift_shares[measured.stability_layer]
         amount = "under 1 %" if share < SMALL_SHARE else f"{written(100 * share)} %"
         return f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
+
+
+def _at_the_sites(measured: Measurements) -> tuple[float | None, ...] | None:
+    """(c) at every site; at the middle one alone in records that hold no more."""
+    if measured.site_stabilities is not None:
+        return measured.site_stabilities
+    if measured.cross_batch_stability is None or measured.stability_layer is None:
+        return None
+    return (*[None] * measured.stability_layer, measured.cross_batch_stability)
+
+
+def _judged_share(measured: Measurements) -> float | None:
+    """ρ at the site that (c) is read at."""
+    shares, site = measured.drift_shares, measured.stability_layer
+    return None if shares is None or site is None else shares[site]
 
 
 def _left_out(measured: Measurements) -> str:

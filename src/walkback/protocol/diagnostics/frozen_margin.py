@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic
-from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
+from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, even_grid
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.scores import Score
 from walkback.protocol.wording import figure as written
@@ -33,6 +33,7 @@ class FrozenMargin(Diagnostic):
     thresholds = {  # noqa: RUF012
         "frozen_acc_margin_pp": Threshold(
             2.0, "<", "margin over frozen blocks", least=-100, most=100, unit="pp", sweep=even_grid(-10, 30, 0.5),
+            short="margin",
         ),
         "frozen_margin": Threshold(None, "<", "margin in another unit than accuracy"),
     }  # fmt: skip
@@ -44,8 +45,11 @@ class FrozenMargin(Diagnostic):
         Quantity("frozen", "frozen blocks"),
         Quantity("perplexity", "perplexity", traced=True),
     )
-    needs_gradient = False
+    scalars = (Scalar("margin", "margin", threshold="frozen_acc_margin_pp", signed=True, timed=False),)
     curve = "accuracy"
+    figure_title = "accuracy over frozen blocks, pp"
+    signed = True
+    needs_gradient = False
 
     @staticmethod
     def measure(capture: Capture) -> Answers | None:

@@ -12,8 +12,8 @@ from walkback.protocol.diagnostics.base import (
     first_non_finite,
     without_reference,
 )
-from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
-from walkback.protocol.diagnostics.some_sites import gradient_at_some
+from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, log_grid
+from walkback.protocol.diagnostics.some_sites import deepest_norm, gradient_at_some
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import RELIABLE_FIDELITY
 from walkback.protocol.wording import figure
@@ -47,17 +47,34 @@ class GradientFloor(Diagnostic):
     subject = "the size of the true gradient"
     reason = "BP grad at numerical floor"
     remedy = "Do not read Γ from code that clamps norms; look at the size of the stream, which divides the gradient."
-    thresholds = {"g_norm_floor": Threshold(1e-7, "<", "median ‖g_L‖", above=0, axis="log", sweep=log_grid(-12, -1))}  # noqa: RUF012
+    thresholds = {  # noqa: RUF012
+        "g_norm_floor": Threshold(
+            1e-7, "<", "median ‖g_L‖", above=0, axis="log", sweep=log_grid(-12, -1), short="‖g_L‖",
+            quantity="bp_grad_norms",
+        ),
+    }  # fmt: skip
     quantities = (
         Quantity("bp_grad_norms", "‖g‖", "norm", per_site=True, axis="log", traced=True,
-                 interval="bp_grad_norm_intervals"),
-        Quantity("scale_free_gradients", "scale-free g", "norm", per_site=True, axis="log", traced=True),
-        Quantity("error_size", "error size", "norm", axis="log", traced=True),
-        Quantity("reference_fidelity", "fidelity", "cosine", per_site=True, traced=True),
+                 interval="bp_grad_norm_intervals", tex=r"$\|g\|$", profiled=True, csv="g",
+                 meaning="median norm of the gradient, loss averaged over 128", caption="the true gradient",
+                 legend="Median over samples, log scale. (b) fires if the diamond lies in the hatched part."),
+        Quantity("error_size", "error size", "norm", axis="log", traced=True, explains=True),
+        Quantity("scale_free_gradients", "scale-free gradient", "norm", per_site=True, axis="log", traced=True,
+                 heading="scale-free", meaning="‖h‖·‖∂ℓ/∂h‖ / ‖∂ℓ/∂logits‖", explains=True),
+        Quantity("reference_fidelity", "reference fidelity", "cosine", per_site=True, traced=True, heading="fidelity",
+                 meaning="cosine with the fp64 gradient", digits=4, explains=True, why_missing="no_fidelity", place=1),
         Quantity("reference_check", "reference gradient"),
         Quantity("nonfinite_grads", "non-finite g", "broken", per_site=True),
         Quantity("nonfinite_logits", "non-finite logits", "broken"),
     )  # fmt: skip
+    scalars = (
+        Scalar("gradient", "‖g_L‖", lambda measured: measured.bp_grad_norms[-1] if measured.bp_grad_norms else None,
+               partly=lambda measured: deepest_norm(measured, "g"), axis="log", live=True,
+               title="‖g_L‖, the true gradient", tex=r"$\|g_L\|$", threshold="g_norm_floor", gives_way=0),
+    )  # fmt: skip
+    curve = "gradient"
+    figure_title = "median ‖g‖ at the deepest site"
+    from_some_sites = True
 
     @staticmethod
     def measure(capture: Capture) -> Part:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from walkback.protocol.diagnostics.base import Diagnostic
-from walkback.protocol.diagnostics.declare import Quantity, Threshold
+from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold
 from walkback.registry import DIAGNOSTICS, changes
 
 Made = TypeVar("Made")
@@ -29,6 +29,12 @@ def as_long_as_nothing_is_added(make: Callable[[], Made]) -> Callable[[], Made]:
 def known() -> dict[str, type[Diagnostic]]:
     """Every diagnostic by its name, in the order of the registry: walkback's own first."""
     return dict(DIAGNOSTICS.loaded())
+
+
+def named(name: str) -> type[Diagnostic]:
+    """A diagnostic by its name in the registry; an unknown one raises `UnknownName`."""
+    found: type[Diagnostic] = DIAGNOSTICS.load(name)
+    return found
 
 
 def by_letter(letter: str) -> type[Diagnostic] | None:
@@ -66,3 +72,21 @@ def _owned() -> Iterator[tuple[str, str]]:
 def traced() -> tuple[str, ...]:
     """The names of the quantities that every line of a trace keeps."""
     return tuple(name for name, quantity in quantities().items() if quantity.traced)
+
+
+@as_long_as_nothing_is_added
+def scalars() -> dict[str, tuple[type[Diagnostic], Scalar]]:
+    """Every scalar by its name, with its diagnostic."""
+    return {scalar.name: (one, scalar) for one in known().values() for scalar in one.shown_scalars()}
+
+
+@as_long_as_nothing_is_added
+def over_sites() -> tuple[tuple[type[Diagnostic], Quantity], ...]:
+    """Every quantity that is shown over the sites, in the order of its column; counts of NaN and Inf are not."""
+    found = [
+        (one, quantity)
+        for one in known().values()
+        for quantity in (*one.quantities, *one.derived)
+        if quantity.per_site and quantity.kind != "broken"
+    ]
+    return tuple(sorted(found, key=lambda pair: pair[1].place))

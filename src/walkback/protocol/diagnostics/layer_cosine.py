@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from walkback.protocol.diagnostics.base import Diagnostic
-from walkback.protocol.diagnostics.declare import Quantity
+from walkback.protocol.diagnostics.declare import Quantity, Scalar
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.wording import signed
 
@@ -19,7 +19,15 @@ class LayerCosine(Diagnostic):
     question = "Does each block follow the gradient, or does one of them carry the mean?"
     meaning = "credit and gradient point elsewhere"
     subject = "the alignment of each layer"
-    quantities = (Quantity("alignment", "Γ", "cosine", per_site=True),)
+    quantities = (
+        Quantity("alignment", "Γ", "cosine", per_site=True, signed=True, tex=r"$\Gamma$", place=1, csv="gamma",
+                 meaning="mean cosine of credit and gradient",
+                 of=lambda measured: measured.alignment.sites if measured.alignment else None),
+    )  # fmt: skip
+    scalars = (
+        Scalar("alignment", "Γ", lambda measured: measured.alignment.deep if measured.alignment else None,
+               title="Γ, deep alignment", tabled=False, tag="deep_alignment"),
+    )  # fmt: skip
     listed = "never"
 
     def judge(self, measured: Measurements) -> Reading:

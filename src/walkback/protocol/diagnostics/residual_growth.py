@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker, first_broken, first_non_finite
-from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
-from walkback.protocol.diagnostics.some_sites import growth_at_some
+from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, log_grid
+from walkback.protocol.diagnostics.some_sites import deepest_norm, growth_at_some
 from walkback.protocol.records import Interval, Measurements, Reading, growth
 from walkback.protocol.wording import figure
 
@@ -38,10 +38,26 @@ class ResidualGrowth(Diagnostic):
     }  # fmt: skip
     quantities = (
         Quantity("residual_norms", "‖h‖", "norm", per_site=True, axis="log", traced=True,
-                 interval="residual_norm_intervals"),
+                 interval="residual_norm_intervals", tex=r"$\|h\|$", profiled=True, csv="h",
+                 meaning="median norm of the residual stream", caption="the residual stream",
+                 legend="Median over samples, log scale. Diamond: the end of the block that grows most."),
         Quantity("nonfinite_hiddens", "non-finite h", "broken", per_site=True),
     )  # fmt: skip
+    derived = (
+        Quantity("block_growths", "growth", per_site=True, axis="log", meaning="of the block that writes the site",
+                 of=lambda measured: (None, *measured.block_growths) if measured.block_growths else None),
+    )  # fmt: skip
+    scalars = (
+        Scalar("stream", "‖h_L‖", lambda measured: measured.residual_norms[-1] if measured.residual_norms else None,
+               partly=lambda measured: deepest_norm(measured, "h"), axis="log", live=True,
+               title="‖h_L‖, the residual stream", tex=r"$\|h_L\|$", gives_way=0),
+        Scalar("growth", "growth", lambda measured: measured.max_per_block_growth, axis="log", gives_way=1,
+               title="largest growth of a block", threshold="h_norm_explosion_ratio", tag="max_per_block_growth"),
+    )  # fmt: skip
+    curve = "growth"
+    figure_title = "largest growth of one block"
     needs_gradient = False
+    from_some_sites = True
 
     @staticmethod
     def measure(capture: Capture) -> tuple[Tensor, Tensor]:

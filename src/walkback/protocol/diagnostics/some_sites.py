@@ -24,6 +24,12 @@ def norms_at_some(measured: Measurements, letter: str) -> dict[int, float]:
     return {site: norm for site, norm in sorted(found.items()) if isinstance(norm, float)}
 
 
+def deepest_norm(measured: Measurements, letter: str) -> float | None:
+    """The norm at the deepest site that is known; None where none is."""
+    some = norms_at_some(measured, letter)
+    return some[max(some)] if some else None
+
+
 def growth_at_some(measured: Measurements, make: ReadingMaker, reason: str) -> Reading | None:
     """(a) from the sites that are known; None where there are none of them."""
     norms = norms_at_some(measured, "h")

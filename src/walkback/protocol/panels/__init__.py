@@ -15,4 +15,10 @@ def panel_named(name: str | None) -> Panel:
     return found
 
 
-__all__ = ["DECIDING", "Member", "Panel", "panel_named"]
+def panel_on_record(name: str | None) -> Panel:
+    """The panel that a record names; what it says is never imported."""
+    found: Panel = PANELS.load(name or DECIDING)
+    return found
+
+
+__all__ = ["DECIDING", "Member", "Panel", "panel_named", "panel_on_record"]

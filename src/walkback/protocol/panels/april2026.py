@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from walkback.protocol.panels.base import Member, Panel, gaps_in_words, reasons
 from walkback.protocol.records import PanelVerdict, Reading, State
 from walkback.protocol.words import INCOMPLETE, TRUSTWORTHY, WALK_BACK, Outcome
+from walkback.source import PAPER, REPOSITORIES
 
 
 class April2026(Panel):
@@ -32,6 +33,14 @@ class April2026(Panel):
             return WALK_BACK + "; ".join(reasons(readings))
         return INCOMPLETE + gaps_in_words(readings) if outcome == "incomplete" else TRUSTWORTHY
 
+    def short(self, outcome: Outcome) -> str:
+        """`trustworthy`, `walk-back` or `incomplete`."""
+        return {"pass": TRUSTWORTHY, "fail": "walk-back"}.get(outcome, outcome)
+
+    def said(self, outcome: Outcome) -> str:
+        """The same as what a method does."""
+        return {"pass": f"is {TRUSTWORTHY}", "fail": "needs walk-back"}.get(outcome, f"is {outcome}")
+
     def qualified(self, verdict: PanelVerdict, readings: Sequence[Reading]) -> str:
         """The verdict with what it rests on: `trustworthy on (a), (b), (c); (d) not measured`."""
         gaps = self.gaps(readings)
@@ -51,4 +60,8 @@ APRIL_2026 = April2026(
         Member("frozen_margin"),
     ),
     stops=("a", "b"),
+    cites=(
+        "The diagnostics (a) to (d) and their thresholds are the April 2026 edition of the protocol of "
+        f"{PAPER}; {REPOSITORIES}."
+    ),
 )

@@ -55,6 +55,8 @@ class Panel:
     """Raised when its members, roles or rule change: verdicts of two versions are not one."""
     stops: tuple[str, ...] = ()
     """The diagnostics, by letter, that stop a run where a monitor is not told which."""
+    cites: str = ""
+    """Where its diagnostics and thresholds are defined, in a sentence that a paper can take; its title where empty."""
 
     def member(self, letter: str) -> Member | None:
         """The member with that diagnostic; None where the panel does not name it."""
@@ -116,6 +118,14 @@ class Panel:
         gaps = self.gaps(readings)
         shown = verdict.words if verdict.outcome == "incomplete" or not gaps else f"{verdict.words} [{gaps}]"
         return f"{shown} ({self.name})"
+
+    def short(self, outcome: Outcome) -> str:
+        """An outcome in a word, for a table: `walk-back`."""
+        return outcome
+
+    def said(self, outcome: Outcome) -> str:
+        """An outcome as what a method does, in a sentence on many: `needs walk-back`."""
+        return {"pass": "passes", "fail": "fails", "incomplete": "is incomplete"}[outcome]
 
     def gaps(self, readings: Sequence[Reading]) -> str:
         """What was not measured, and what was not decided: `(c), (d) not measured`."""

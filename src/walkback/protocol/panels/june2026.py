@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from walkback.protocol.panels.base import Member, Panel
 from walkback.protocol.records import Reading
 from walkback.protocol.words import NON_FINITE, Outcome
+from walkback.source import PAPER, REPOSITORIES
 
 
 class June2026(Panel):
@@ -23,6 +24,10 @@ class June2026(Panel):
             named = [*named, NON_FINITE]
         return "PASS" if outcome == "pass" else f"{outcome.upper()}({'+'.join(named)})"
 
+    def short(self, outcome: Outcome) -> str:
+        """In capitals, as the artifact has them."""
+        return outcome.upper()
+
 
 JUNE_2026 = June2026(
     name="june2026",
@@ -34,4 +39,8 @@ JUNE_2026 = June2026(
         Member("layer_cosine", role="informs", label="per-layer cosine", required=True),
     ),
     stops=("a", "b"),
+    cites=(
+        f"The diagnostics D1 to D3 are the June 2026 edition of the protocol of {PAPER}; {REPOSITORIES}. Their "
+        "thresholds are those of its April 2026 edition."
+    ),
 )

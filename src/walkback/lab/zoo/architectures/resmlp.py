@@ -9,6 +9,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from walkback.errors import InputError
+from walkback.lab.zoo.architectures.normalisation import normalised_by
 from walkback.lab.zoo.architectures.normed_linear import normed_linear
 from walkback.lab.zoo.contract import MOST_BLOCKS, Block, BlockModel, DataSpec, LinearBlock, SkiplessBlock
 from walkback.lab.zoo.options import require_at_least, require_at_most, require_positive
@@ -79,6 +80,7 @@ BLOCKS: dict[tuple[str, bool], type[FeedForwardBlock]] = {
 """By `norm_position` and `residual_add`."""
 
 
+@normalised_by("LayerNorm")
 def resmlp(
     data: DataSpec,
     *,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError
 from walkback.lab.zoo.architectures.images import AsImage, square_image
+from walkback.lab.zoo.architectures.normalisation import normalised_by
 from walkback.lab.zoo.contract import BlockModel, DataSpec, SkiplessBlock
 from walkback.lab.zoo.options import require_at_least
 
@@ -37,6 +38,7 @@ def conv_stage(channels_in: int, channels_out: int, *, pool: bool = True) -> nn.
     return nn.Sequential(*layers, nn.MaxPool2d(2)) if pool else nn.Sequential(*layers)
 
 
+@normalised_by("BatchNorm after each convolution; no terminal norm")
 def small_cnn(
     data: DataSpec, *, channels: Sequence[int] = (32, 64, 128), fc_width: int = 256, pool_first: bool = True
 ) -> BlockModel:

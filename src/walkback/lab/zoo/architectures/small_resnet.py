@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError
 from walkback.lab.zoo.architectures.images import AsImage, square_image
+from walkback.lab.zoo.architectures.normalisation import normalised_by
 from walkback.lab.zoo.architectures.small_cnn import channels_last, conv_stage
 from walkback.lab.zoo.contract import MOST_BLOCKS, Block, BlockModel, DataSpec
 from walkback.lab.zoo.options import require_at_least, require_at_most
@@ -30,6 +31,7 @@ class ConvBlock(Block):
         return self.norm2(self.conv2(self.activation(self.norm1(self.conv1(hidden)))))  # type: ignore[no-any-return]
 
 
+@normalised_by("BatchNorm after each convolution; no terminal norm")
 def small_resnet(data: DataSpec, *, channels: int = 32, depth: int = 4) -> BlockModel:
     """A stem, `depth` residual blocks of one shape, the average over all pixels, and a linear readout.
 

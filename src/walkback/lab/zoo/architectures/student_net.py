@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from walkback.errors import InputError
+from walkback.lab.zoo.architectures.normalisation import normalised_by
 from walkback.lab.zoo.architectures.resmlp import PreNormBlock, stacked
 from walkback.lab.zoo.contract import BlockModel, DataSpec
 
@@ -31,6 +32,7 @@ class Phi(nn.Module):
         return f"alpha={self.alpha}"
 
 
+@normalised_by("pre-norm LayerNorm in each block; no terminal norm")
 def student_net(
     data: DataSpec,
     *,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError
 from walkback.lab.zoo.architectures.images import AsImage, square_image
+from walkback.lab.zoo.architectures.normalisation import normalised_by
 from walkback.lab.zoo.architectures.resmlp import linear_into_stream
 from walkback.lab.zoo.contract import MOST_BLOCKS, Block, BlockModel, DataSpec
 from walkback.lab.zoo.options import require_at_least, require_at_most
@@ -84,6 +85,7 @@ class ClassTokenHead(nn.Module):
         return self.linear(self.norm(tokens[:, 0]))  # type: ignore[no-any-return]
 
 
+@normalised_by("pre-norm LayerNorm in each block; a terminal LayerNorm")
 def vit_mini(
     data: DataSpec,
     *,

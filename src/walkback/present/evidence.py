@@ -1,0 +1,126 @@
+"""What was measured beside the figures of the diagnostics, and what is missing, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from walkback.present import in_panel, numbers
+from walkback.present.facts import Facts, capped
+from walkback.present.gradient_words import reference_line
+from walkback.present.numbers import count, figure
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
+from walkback.present.score_words import scores_in_words
+from walkback.present.site_table import runs
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.known import known, owners, quantities
+from walkback.protocol.records import DiagnosticReport, Measurements
+
+LOSS = "loss"
+_MOST_VALUES = 8
+_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
+
+
+def beside(report: DiagnosticReport) -> str:
+    """What the evidence is headed by: `Beside the four`."""
+    return f"Beside the {_NUMBERS.get(len(report.readings), 'diagnostics')}"
+
+
+def evidence(report: DiagnosticReport) -> Facts:
+    """What was measured beside the figures of the diagnostics, and is needed to understand them."""
+    return [
+        *_loss(report),
+        *scores_in_words(report),
+        *_gradient(report),
+        *_drift(report),
+        *_nonfinite(report),
+        *capped(_extra(report)),
+    ]
+
+
+def _loss(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
+    if words := report.provenance.get(LOSS):
+        yield LOSS, shortened(words, 200)
+
+
+def _gradient(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
+    if report.reference_check is not None:
+        yield "reference gradient", in_panel.in_its_words(report, reference_line(report.reference_check))
+    if report.error_size is not None:
+        yield "error size", f"{figure(report.error_size)}, the median ‖∂ℓ/∂logits‖"
+    if report.reference_fidelity:
+        # Minimum by a key that puts NaN first: a lost gradient must not hide behind good ones.
+        worst = min(report.reference_fidelity, key=lambda v: (v == v, v))
+        yield (
+            "reference fidelity",
+            f"{figure(worst, quantities()['reference_fidelity'].digits)} at the worst site, against fp64",
+        )
+
+
+def _drift(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
+    if report.groups is not None:
+        yield f"groups behind {in_panel.label(report, owners()['groups'])}", f"{report.groups:,} of 128 samples"
+    site = report.stability_layer
+    if report.drift_shares is None or site is None:
+        return
+    text = f"{figure(report.drift_shares[site])} at site {site}"
+    if report.drift_share_intervals is not None:
+        interval = report.drift_share_intervals[site]
+        text += f", {figure(interval.low)} to {figure(interval.high)} ({numbers.level(interval)})"
+    yield "drift share ρ", text
+
+
+def _nonfinite(report: Measurements) -> Iterator[tuple[str, str]]:
+    for quantity in quantities().values():
+        counts = report.value_of(quantity.name) if quantity.kind == "broken" else None
+        if isinstance(counts, tuple) and any(counts):
+            hit = [site for site, number in enumerate(counts) if number]
+            many = count(int(max(counts)), "sample")
+            yield quantity.shown, f"at site{'s' if len(hit) > 1 else ''} {runs(hit)}; up to {many}"
+        elif counts and not isinstance(counts, tuple):
+            yield quantity.shown, count(int(counts), "sample")
+
+
+def _extra(report: Measurements) -> Iterator[tuple[str, str]]:
+    """What stands in no table of sites; what a diagnostic declares is called by its label, with its unit."""
+    for name, value in report.extra.items():
+        declared = quantities().get(name)
+        if declared is not None and (declared.per_site or declared.kind == "broken"):
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        unit = declared.unit if declared is not None else ""
+        shown = ", ".join(numbers.with_unit(figure(v), unit) for v in values[:_MOST_VALUES])
+        rest = f", … ({len(values):,} in all)" if len(values) > _MOST_VALUES else ""
+        yield middle_out(declared.shown if declared is not None else name, NAME_LENGTH), shown + rest
+
+
+def gaps_beside(report: Measurements) -> Facts:
+    """What is missing of the quantities that explain others that were measured."""
+    return [
+        (quantity.shown, _why(report, quantity.why_missing))
+        for one in known().values()
+        if _measured(report, one)
+        for quantity in one.quantities
+        if quantity.explains and report.value_of(quantity.name) is None
+    ]
+
+
+def _measured(report: Measurements, one: type[Diagnostic]) -> bool:
+    """Whether any number of a diagnostic is there that its other quantities would explain."""
+    explained = [q for q in one.quantities if q.kind not in ("count", "broken") and not q.explains]
+    return any(isinstance(report.value_of(q.name), float | tuple) for q in explained)
+
+
+def _why(report: Measurements, field: str) -> str:
+    return shortened(str(getattr(report, field)), NOTE_LENGTH) if field and getattr(report, field) else "not recorded"
+
+
+def alignment_gaps(report: Measurements) -> Facts:
+    """What is missing of Γ and of its null."""
+    alignment = report.alignment
+    if alignment is None:
+        return [("alignment Γ", "no credit rule was given")]
+    if alignment.unavailable:
+        return [("alignment Γ", shortened(alignment.unavailable, NOTE_LENGTH))]
+    if alignment.null is None:
+        return [("null of Γ", shortened(alignment.no_null, NOTE_LENGTH) or "not recorded")]
+    return []

@@ -1,0 +1,83 @@
+"""A report in the words of its deciding panel: labels, titles and roles of readings, and verdicts of other panels."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
+from walkback.protocol.panels import Panel, panel_on_record
+from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.words import NON_FINITE
+
+_ROLES = {"warns": "warns only", "informs": "informs only"}
+_LETTER = re.compile(r"\(([a-z][a-z0-9]{0,2})\)")
+
+
+def panel_of(report: DiagnosticReport) -> Panel:
+    """The panel that decides; the usual one for a report that was never judged."""
+    return panel_on_record(report.panel or None)
+
+
+def label(report: DiagnosticReport, letter: str) -> str:
+    """What the deciding panel calls a diagnostic: `(a)`, or `D1`."""
+    return one_line(panel_of(report).label(letter))
+
+
+def name(report: DiagnosticReport, reading: Reading) -> str:
+    """The title of a reading: the panel's own, or the diagnostic's."""
+    member = panel_of(report).member(reading.letter)
+    return middle_out((member.title if member is not None else "") or reading.name, NAME_LENGTH)
+
+
+def named(report: DiagnosticReport, reading: Reading) -> str:
+    """The label and the title: `(a) residual growth`, `D1 scale stability`; a label that is the title stands alone."""
+    short, title = label(report, reading.letter), name(report, reading)
+    return title if short == title else f"{short} {title}"
+
+
+def role(report: DiagnosticReport, letter: str) -> str:
+    """What a firing does, in a few words, where it does not decide; empty where it does."""
+    panel = panel_of(report)
+    member = panel.member(letter)
+    if member is None:
+        return f"not in {panel.name}"
+    return _ROLES.get(member.role, "")
+
+
+def decides(report: DiagnosticReport, reading: Reading) -> bool:
+    """Whether a firing of this reading fails the network: NaN and Inf do, whoever finds them."""
+    return reading.reason == NON_FINITE or not role(report, reading.letter)
+
+
+def fired(report: DiagnosticReport) -> list[Reading]:
+    """The readings that fire and decide."""
+    return [r for r in report.readings if r.state is State.FIRE and decides(report, r)]
+
+
+def fired_beside(report: DiagnosticReport) -> list[Reading]:
+    """The readings that fire and do not decide."""
+    return [r for r in report.readings if r.state is State.FIRE and not decides(report, r)]
+
+
+def in_its_words(report: DiagnosticReport, text: str) -> str:
+    """A sentence with the panel's labels in the place of letters in brackets."""
+    panel = panel_of(report)
+    return _LETTER.sub(lambda found: panel.label(found[1]), text)
+
+
+def other_verdicts(report: DiagnosticReport) -> str:
+    """What the other panels say, in a line: `june2026: FAIL(D1+D2)`; empty where there are none."""
+    others = [f"{verdict.panel}: {verdict.words}" for n, verdict in report.verdicts.items() if n != report.panel]
+    return shortened("; ".join(others), NOTE_LENGTH)
+
+
+def other_verdicts_of_several(reports: Sequence[DiagnosticReport]) -> str:
+    """The same of many networks, as counts: `june2026: FAIL 12, INCOMPLETE 3`."""
+    counts: dict[str, Counter[str]] = {}
+    for report in reports:
+        for panel, verdict in report.verdicts.items():
+            if panel != report.panel:
+                counts.setdefault(panel, Counter())[panel_on_record(panel).short(verdict.outcome)] += 1
+    return "; ".join(f"{panel}: {', '.join(f'{w} {n}' for w, n in found.items())}" for panel, found in counts.items())
