@@ -143,7 +143,7 @@ def test_a_renderer_that_was_added_is_reached_by_its_name(walkback, tmp_path):
         assert full().render("shout") == "DFA!"
         assert walkback("report", saved, "--as", "shout")[:2] == (0, "DFA!\n")
         assert walkback("report", saved, "--as", "shout", "--out", tmp_path / "o.txt")[0] == 0
-        assert (tmp_path / "o.txt").read_text() == "DFA!"
+        assert (tmp_path / "o.txt").read_text() == "DFA!\n"
     finally:
         unregister("renderers", "shout")
     with pytest.raises(UnknownName, match="no renderer called 'shout'"):

@@ -13,12 +13,12 @@ import pytest
 from present_samples import AWKWARD, HOSTILE, full, healthy
 
 from walkback.cli import main
+from walkback.lab.present.normalisation import with_normalisation
 from walkback.lab.registry import ARCHITECTURES
 from walkback.lab.runs.baselines import matched_baseline
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.store import described
 from walkback.lab.runs.verbs import todays, with_todays_commands
-from walkback.lab.zoo.architectures.normalisation import with_normalisation
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.present.template import TEMPLATES, form_of
 

@@ -102,8 +102,8 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
     from walkback.cli.output import require_writable
     from walkback.errors import InputError, UnknownName
     from walkback.lab.present.networks import networks_in
+    from walkback.lab.present.normalisation import with_normalisation
     from walkback.lab.runs.store import open_store
-    from walkback.lab.zoo.architectures.normalisation import with_normalisation
     from walkback.present.template import TEMPLATES, form_of
     from walkback.protocol.schema import reading
     from walkback.registry import did_you_mean

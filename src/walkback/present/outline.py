@@ -14,6 +14,7 @@ from walkback.present.site_table import runs
 from walkback.protocol.again import stored_words
 from walkback.protocol.diagnostics.declare import Threshold
 from walkback.protocol.diagnostics.known import known
+from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.words import Outcome
 

@@ -31,7 +31,11 @@ def panels(report: DiagnosticReport) -> list[Panel]:
     """One panel per diagnostic; what was not measured keeps its place and says so. Γ comes last."""
     shown = {reading.letter for reading in report.readings}
     # A report that was never judged has no readings, and may have figures; Γ has a panel of its own.
-    asked = [one for one in known().values() if one.listed and (one.letter in shown or not shown)]
+    asked = [
+        one
+        for one in known().values()
+        if one.listed != "never" and (one.letter in shown or (not shown and one.listed == "always"))
+    ]
     made = (_diagnostic(report, one) for one in asked)
     return [*(panel for panel in made if panel is not None), _alignment(report)]
 

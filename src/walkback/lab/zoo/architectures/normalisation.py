@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
-
-from walkback.errors import WalkbackError
 
 Build = TypeVar("Build", bound=Callable[..., Any])
 
@@ -21,17 +19,3 @@ def normalised_by(words: str) -> Callable[[Build], Build]:
         return build
 
     return said
-
-
-def with_normalisation(run: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The record of a run with what its architecture says of its norms, where the record does not say it."""
-    from walkback.lab.registry import ARCHITECTURES
-
-    known = run or {}
-    if "normalisation" in known or "architecture" not in known.get("config", {}):
-        return known
-    try:
-        build = ARCHITECTURES.load(str(known["config"]["architecture"]))
-    except (WalkbackError, ImportError):  # of a package, or with an engine, that is not installed here
-        return known
-    return {**known, "normalisation": getattr(build, "normalisation", None)}
