@@ -24,7 +24,7 @@ from walkback.present.template import TEMPLATES, form_of
 
 RUNS = Path(__file__).parents[2] / "results" / "runs"
 RUN = RUNS / "c4076e949153.json"
-RESULT = json.loads(RUN.read_text())
+RESULT = with_todays_commands(json.loads(RUN.read_text()))
 
 
 @pytest.fixture
