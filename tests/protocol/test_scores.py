@@ -331,7 +331,8 @@ def test_a_matched_baseline_is_taken_and_the_report_says_what_was_frozen(matched
 
 
 def test_so_does_the_template(matched):
-    from walkback.present.template import form_of, latex, markdown
+    from walkback.present.form import latex, markdown
+    from walkback.present.template import form_of
 
     form = form_of(walkback.diagnose(ResMLP(), BATCHES, frozen_baseline_acc=matched))
     for page in (markdown(form), latex(form)):
