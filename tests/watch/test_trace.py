@@ -9,10 +9,10 @@ from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.epochs import append as append_epoch
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Measurements
-from walkback.watch.identity import Identity
 from walkback.watch.moment import At
 from walkback.watch.trace import OpenTrace, read_trace
 from walkback.watch.trace_file import add_text, run_name, trace_in
+from walkback.watch.trace_identity import Identity
 from walkback.watch.trace_line import TraceLine, line_of
 
 LINE = TraceLine(epoch=1, residual_norms=(1.0, 2.0), bp_grad_norms=(1e-3, 1e-4), fired=("c",))

@@ -93,8 +93,7 @@ def _print(judged: list[Replayed]) -> None:
 
 
 def _write(judged: list[Replayed], path: Path) -> None:
-    import json
-
+    from walkback.protocol.json_codec import json_text
     from walkback.protocol.schema import write_whole
 
     entries = [
@@ -103,4 +102,4 @@ def _write(judged: list[Replayed], path: Path) -> None:
         | e.report.to_dict()
         for e in judged
     ]
-    write_whole(path, json.dumps(entries, indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, json_text(entries))

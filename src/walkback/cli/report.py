@@ -105,7 +105,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
     from walkback.lab.present.normalisation import with_normalisation
     from walkback.lab.runs.store import open_store
     from walkback.present.template import TEMPLATES, form_of
-    from walkback.protocol.schema import reading
+    from walkback.protocol.schema import naming_source
     from walkback.registry import did_you_mean
 
     if template not in TEMPLATES:
@@ -117,7 +117,7 @@ def _write_template(template: str, targets: list[str], runs: str | None, out: Pa
         raise InputError(
             f"--template is the form of one network, and {len(networks)} are given. Give one run or report."
         )
-    with reading(targets[0] if targets else template):
+    with naming_source(targets[0] if targets else template):
         form = form_of(networks[0].report, with_normalisation(networks[0].run)) if networks else form_of(None)
         text = TEMPLATES[template](form)
     _put(text, out)

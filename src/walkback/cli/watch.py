@@ -67,12 +67,12 @@ def _look(followed: list[TraceFollower], to_the_end: bool = False) -> list[Trace
 
     from walkback.errors import WalkbackWarning
     from walkback.present.traces import Traced
-    from walkback.protocol.schema import reading
+    from walkback.protocol.schema import naming_source
     from walkback.watch.summary import summary_of
 
     found = []
     for trace in followed:
-        with warnings.catch_warnings(), reading(trace.path):
+        with warnings.catch_warnings(), naming_source(trace.path):
             warnings.simplefilter("ignore", WalkbackWarning)
             runs = trace.look(to_the_end)
             trace.check_measured()

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from walkback.protocol.credit import Trace
-from walkback.protocol.untouched import random_states_kept
+from walkback.protocol.untouched import one_thread, random_states_kept
 
 INPUTS, CLASSES, CENTRES = 64, 10, 30
 WRITE_STD = 0.01
@@ -28,14 +28,9 @@ Batch = tuple[Tensor, Tensor]
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """One torch thread and one seed, so that figures are the same each time; every random state is left as it was."""
-    threads = torch.get_num_threads()
-    with random_states_kept():
-        torch.set_num_threads(1)
+    with random_states_kept(), one_thread():
         torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)
+        yield
 
 
 def clusters(*counts: int) -> list[Batch]:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,6 +17,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol.json_codec import json_text
+from walkback.protocol.json_codec import parse_json as parse_json
+from walkback.protocol.json_codec import read_json as read_json
 
 SCHEMA_VERSION = 2
 """Raised when a field comes, goes or changes its meaning."""
@@ -64,7 +67,7 @@ class Record(BaseModel):
 
     def save(self, path: str | Path) -> Path:
         """Write the record as JSON, whole or not at all."""
-        return write_whole(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        return write_whole(path, json_text(self.to_dict()))
 
 
 def explain(error: ValidationError) -> str:
@@ -153,7 +156,7 @@ def shortened(value: Any) -> str:
 
 
 @contextmanager
-def reading(source: object) -> Iterator[None]:
+def naming_source(source: object) -> Iterator[None]:
     """What is refused deep inside a record is told with the file that it is from.
 
     A record is refused where it is held to its shape. Whatever else its reader trips over is a fault of walkback's own,
@@ -167,57 +170,6 @@ def reading(source: object) -> Iterator[None]:
         raise RecordError(
             f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
         ) from None
-
-
-DEEPEST = 50
-"""How deeply JSON that walkback reads may be nested; what it writes has at most seven levels."""
-
-
-class SaidTwice(ValueError):
-    """An object says two things of one name, of which a reader would see the last alone."""
-
-
-def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SaidTwice(f"it contradicts itself: {shortened(twice)} is in one object twice")
-    return found
-
-
-def parse_json(text: str | bytes) -> Any:
-    """The value that a JSON text holds; whatever is wrong with it, hopeless nesting included, raises ValueError.
-
-    Whoever goes through the value level by level can count on few of them.
-    """
-    try:
-        value = json.loads(text, object_pairs_hook=_said_once)
-    except RecursionError:
-        raise ValueError(f"nested deeper than {DEEPEST} levels") from None
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
-        if not level:
-            return value
-    raise ValueError(f"nested deeper than {DEEPEST} levels")
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-def read_json(path: str | Path) -> Any:
-    """The JSON in a file; a missing, unreadable or malformed file raises `RecordError`."""
-    source = Path(path)
-    try:
-        return parse_json(source.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"cannot read {source}: {error.strerror}. Give the path of a JSON file.") from None
-    except SaidTwice as error:
-        raise RecordError(f"{source} cannot be believed: {error}. Make it again, or give another.") from None
-    except ValueError as error:
-        raise RecordError(f"{source} is not JSON ({error}). Expected a file that walkback wrote.") from None
 
 
 def load_record(kind: type[Loaded], data: Any, source: str) -> Loaded:

@@ -7,18 +7,17 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from walkback.protocol.json_codec import NON_FINITE
 from walkback.protocol.schema import SCHEMA_VERSION, Record, load_record, plain, read_json
 
 ACCURACY = "accuracy"
 """The unit of a share of right answers, in [0, 1]; the published (d) is in points of it."""
 
-_WRITTEN_AS_WORDS = ("NaN", "Infinity", "-Infinity")
-
 
 def _a_number(value: Any) -> Any:
     """True and '0.9' would turn into numbers; whoever hands them in as a score meant something else."""
     value = plain(value)
-    if isinstance(value, bool) or (isinstance(value, str) and value not in _WRITTEN_AS_WORDS):
+    if isinstance(value, bool) or (isinstance(value, str) and value not in NON_FINITE):
         raise ValueError("expected a number")
     return value
 

@@ -28,7 +28,7 @@ from walkback.protocol.offers import pattern_of_calls
 from walkback.protocol.parameters import parameters_of
 from walkback.protocol.parts import Division
 from walkback.protocol.parts import Parts as Parts
-from walkback.protocol.summary import parameters_between, parts_in_words
+from walkback.protocol.stage_summary import parameters_between, parts_in_words
 
 
 @dataclass(frozen=True)

@@ -235,6 +235,17 @@ def random_states_kept() -> Iterator[None]:
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread, so that sums have one order; small networks are no faster with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def _reentrant_checkpoints_made_plain() -> Iterator[None]:
     """Run `checkpoint(..., use_reentrant=True)` as the non-reentrant kind while measuring.
 

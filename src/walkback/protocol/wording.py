@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from walkback.protocol.json_codec import word_for
+
 ABSENT = "–"
 """What stands where nothing was measured: never an empty cell, never a zero."""
 
@@ -20,7 +22,7 @@ def figure(value: float | None, digits: int = DIGITS) -> str:
     if value is None:
         return ABSENT
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        return word_for(value)
     # Rounding comes first: 99999.9 rounds to 1.00e+05 and is no longer in the plain range.
     scientific = f"{value:.{digits - 1}e}"
     rounded = float(scientific)

@@ -11,39 +11,28 @@ from pydantic import BaseModel, ValidationError
 from walkback.errors import InputError, RecordError
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.schema import explain
+from walkback.watch.what_is import Found, Kind, kind_of
 
 ABOUT = ("method_name", "notes", "seed", "warnings", "provenance")
 
 Network = tuple[str, dict[str, Any], Measurements]
 
 
-def networks(data: Any, path: Path) -> Iterator[Network]:
+def networks(found: Found) -> Iterator[Network]:
     """(name, what the record says about the network, its measurements) for each network in a file."""
-    for fits, read in _FORMATS:
-        if fits(data):
-            count = 0
-            for network in read(data, path):
-                yield network
-                count += 1
-            if count == 0:
-                raise RecordError(f"{path} holds no networks; expected at least one report.")
-            return
-    raise RecordError(
-        f"{path} is JSON, but no record that replay knows. Expected a walkback report, an audit with 'reports', or a "
-        "list of rows with 'h_norms' and 'g_norms'; of a log of another program, say with --map which column is which."
-    )
-
-
-def _is_report(data: Any) -> bool:
-    return isinstance(data, dict) and "schema_version" in data and "readings" in data
-
-
-def _is_audit(data: Any) -> bool:
-    return isinstance(data, dict) and isinstance(data.get("reports"), dict | list)
-
-
-def _is_rows(data: Any) -> bool:
-    return isinstance(data, list) and all(isinstance(row, dict) and "h_norms" in row for row in data)
+    read = _READERS.get(found.kind)
+    if read is None:
+        raise RecordError(
+            f"{found.path} is {found.told}: no record that replay knows. Expected a walkback report, an audit with "
+            "'reports', or a list of rows with 'h_norms' and 'g_norms'; of a log of another program, say with --map "
+            "which column is which."
+        )
+    count = 0
+    for network in read(found.content, found.path):
+        yield network
+        count += 1
+    if count == 0:
+        raise RecordError(f"{found.path} holds no networks; expected at least one report.")
 
 
 def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
@@ -55,10 +44,12 @@ def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
 
 
 def _audit(data: dict[str, Any], path: Path) -> Iterator[Network]:
-    reports = data["reports"]
+    reports = data.get("reports")
+    if not isinstance(reports, dict | list):
+        raise RecordError(f"{path} is an audit without its reports. Make it again, or give another.")
     named = reports.items() if isinstance(reports, dict) else ((None, entry) for entry in reports)
     for number, (key, entry) in enumerate(named):
-        if _is_report(entry):
+        if kind_of(entry) is Kind.REPORT:
             for name, about, measured in _own_report(entry, path):
                 yield key or name, about, measured
         else:
@@ -126,8 +117,9 @@ def _name(method: str, seed: int | None) -> str:
     return f"{method}_s{seed}" if method and seed is not None else method
 
 
-_FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Path], Iterator[Network]]], ...] = (
-    (_is_report, _own_report),
-    (_is_audit, _audit),
-    (_is_rows, _rows),
-)
+_READERS: dict[Kind, Callable[[Any, Path], Iterator[Network]]] = {
+    Kind.REPORT: _own_report,
+    Kind.AUDIT: _audit,
+    Kind.PUBLISHED: _audit,
+    Kind.ROWS: _rows,
+}

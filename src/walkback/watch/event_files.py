@@ -19,11 +19,6 @@ STEP = "step"
 """The column that holds the step of an event."""
 
 
-def is_event_file(path: Path) -> bool:
-    """Whether a file, or a folder that holds one, is TensorBoard's."""
-    return "tfevents" in path.name or (path.is_dir() and any(path.glob("*tfevents*")))
-
-
 def event_rows(path: Path) -> list[Row]:
     """One row per step, one column per scalar tag."""
     module = optional("tensorboard.backend.event_processing.event_accumulator")

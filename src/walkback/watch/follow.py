@@ -8,11 +8,11 @@ from walkback.errors import RecordError
 from walkback.protocol.judge import read
 from walkback.protocol.records import Measurements
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.watch.identity import Identity
 from walkback.watch.moment import At
 from walkback.watch.policy import StopPolicy
 from walkback.watch.trace import NamedRun, RunInTrace, Runs, named
 from walkback.watch.trace_file import GrowingFile
+from walkback.watch.trace_identity import Identity
 from walkback.watch.trace_line import TraceLine
 from walkback.watch.trail import Trail
 

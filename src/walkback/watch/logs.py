@@ -23,8 +23,8 @@ REFERENCE_BATCH = 128
 
 
 @dataclass(frozen=True)
-class LogReading:
-    """How a log is to be read."""
+class LogColumns:
+    """Which columns of a log hold what, and what the columns alone do not say."""
 
     columns: ColumnMap
     blocks: int | None = None
@@ -84,21 +84,21 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]
 
 def runs_in(
     rows: Sequence[Row],
-    reading: LogReading,
+    log: LogColumns,
     path: Path,
     thresholds: DiagnosticThresholds | None = None,
     policy: StopPolicy | None = None,
 ) -> dict[str, Trail]:
     """The runs of a log, by name, each with its judged moments in order."""
-    reading.columns.check(rows, str(path))
+    log.columns.check(rows, str(path))
     runs: dict[str, dict[At, dict[str, Any]]] = {}
     for number, row in enumerate(rows, 1):
-        figures = reading.columns.figures(row, f"{path}, row {number}")
+        figures = log.columns.figures(row, f"{path}, row {number}")
         name = figures.pop("name", path.stem)
         at = _moment(figures, number)
         # Loggers write the figures of one epoch in several rows, each with some of the columns.
         runs.setdefault(name, {}).setdefault(at, {}).update(figures)
-    judged = {name: _judged(moments, reading, path, thresholds, policy) for name, moments in runs.items()}
+    judged = {name: _judged(moments, log, path, thresholds, policy) for name, moments in runs.items()}
     if not any(map(len, judged.values())):
         raise RecordError(f"{path}: no row holds the size of the stream or of a gradient in the mapped columns.")
     return {name: trail for name, trail in judged.items() if len(trail)}
@@ -117,23 +117,23 @@ def _whole(value: float | None) -> float | int | None:
 
 def _judged(
     moments: Mapping[At, dict[str, Any]],
-    reading: LogReading,
+    log: LogColumns,
     path: Path,
     thresholds: DiagnosticThresholds | None,
     policy: StopPolicy | None,
 ) -> Trail:
     trail = Trail(policy, goes_back=False)
     for at, figures in moments.items():
-        known = _known(figures, reading, f"{path}, {at}")
+        known = _known(figures, log, f"{path}, {at}")
         if known is not None:
             report = partial_audit(known, thresholds)
             trail.add(at, report, report.readings, figures.get("seconds"))
     return trail
 
 
-def _known(figures: dict[str, Any], reading: LogReading, where: str) -> PartialMeasurements | None:
+def _known(figures: dict[str, Any], log: LogColumns, where: str) -> PartialMeasurements | None:
     """What one moment holds; None where no site was recorded."""
-    blocks = reading.blocks or blocks_in(figures)
+    blocks = log.blocks or blocks_in(figures)
     if blocks is None:
         if not any(key[0] in "hg" for key in figures):
             return None
@@ -146,7 +146,7 @@ def _known(figures: dict[str, Any], reading: LogReading, where: str) -> PartialM
         known = PartialMeasurements(
             blocks=blocks,
             residual_norms=hiddens,
-            bp_grad_norms={site: norm * reading.loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
+            bp_grad_norms={site: norm * log.loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
             cross_batch_stability=figures.get("c"),
             error_size=figures.get("error"),
             headline_acc=accuracy,

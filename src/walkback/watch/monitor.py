@@ -39,12 +39,12 @@ from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
-from walkback.watch.identity import Identity
 from walkback.watch.live import LiveLine
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
 from walkback.watch.trace import OpenTrace
+from walkback.watch.trace_identity import Identity
 from walkback.watch.trace_line import TraceLine, line_of
 from walkback.watch.training_pass import LossReduction, TrainingPass
 

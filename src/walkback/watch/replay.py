@@ -10,25 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import InputError, RecordError
-from walkback.protocol import schema
 from walkback.protocol.again import version_of
 from walkback.protocol.judge import judge, under
 from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, StoredVerdict
-from walkback.protocol.schema import Record, parse_json, read_json
+from walkback.protocol.schema import Record, naming_source
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import TRUSTWORTHY
 from walkback.watch.audits import ABOUT, networks
 from walkback.watch.column_map import ColumnMap, Row
-from walkback.watch.event_files import event_rows, is_event_file, own_columns
+from walkback.watch.event_files import event_rows, own_columns
 from walkback.watch.follow import TraceFollower
-from walkback.watch.logs import REFERENCE_BATCH, LogReading, csv_rows, flat_rows, json_rows, runs_in
+from walkback.watch.logs import REFERENCE_BATCH, LogColumns, csv_rows, flat_rows, json_rows, runs_in
 from walkback.watch.policy import StopPolicy
 from walkback.watch.summary import CourseSummary, summary_of, trail_of
-from walkback.watch.trace import begins_trace, is_finished_run, trace_of_result
+from walkback.watch.trace import trace_of_result
 from walkback.watch.trace_file import run_name, trace_in
 from walkback.watch.trail import Trail
+from walkback.watch.what_is import Found, Kind, what_is
 
+LOGS = (Kind.EVENTS, Kind.TABLE, Kind.LINES)
+"""Records whose columns have to be named, unless walkback wrote them."""
 PASSED = (TRUSTWORTHY, "pass")
 """How the verdict of a record begins that finds nothing wrong: in the words of walkback, or of the June edition."""
 
@@ -75,12 +77,12 @@ def replay(
     paths = [Path(path) for path in ([files] if isinstance(files, str | Path) else files)]
     if not paths:
         raise InputError("replay got no files; give at least one record.")
-    reading = _log_reading(columns, blocks, loss_batch)
+    log = _log_columns(columns, blocks, loss_batch)
     panel_named(panel)  # refused before anything is read
     found: list[Replayed] = []
     for path in paths:
-        with schema.reading(path):
-            found += _replayed(path, thresholds, reading, policy)
+        with naming_source(path):
+            found += _replayed(path, thresholds, log, policy)
     if panel is None and not require_all:
         return found
     return [_decided(entry, panel or entry.report.panel, require_all) for entry in found]
@@ -91,34 +93,34 @@ def _decided(entry: Replayed, panel: str, require_all: bool) -> Replayed:
     return entry.model_copy(update={"report": under(entry.report, panel, require_all)})
 
 
-def _log_reading(columns: str | Mapping[str, str] | None, blocks: int | None, loss_batch: int) -> LogReading | None:
+def _log_columns(columns: str | Mapping[str, str] | None, blocks: int | None, loss_batch: int) -> LogColumns | None:
     for name, value in (("blocks", blocks), ("loss_batch", loss_batch)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; expected 1 or more.")
     if columns is None:
         return None
     mapped = ColumnMap.parse(columns) if isinstance(columns, str) else ColumnMap(columns)
-    return LogReading(mapped, blocks, loss_batch)
+    return LogColumns(mapped, blocks, loss_batch)
 
 
 def _replayed(
-    path: Path, thresholds: DiagnosticThresholds | None, reading: LogReading | None, policy: StopPolicy | None
+    path: Path, thresholds: DiagnosticThresholds | None, log: LogColumns | None, policy: StopPolicy | None
 ) -> Iterator[Replayed]:
-    path = trace_in(path)
-    kind, content = _content(path)
-    if kind == "record" and reading is None:
-        for name, recorded, known in networks(content, path):
+    found = _found(path)
+    path = found.path
+    if log is not None or found.kind in LOGS:
+        runs = _runs(found, log, thresholds, policy)
+    elif found.kind is Kind.TRACE:
+        yield from (entry for entry, _ in traced(path, thresholds, policy))
+        return
+    elif found.kind is Kind.RESULT:
+        name = str(found.content.get("name") or run_name(path))
+        runs = {name: trail_of(trace_of_result(found.content, path), thresholds, policy)}
+    else:
+        for name, recorded, known in networks(found):
             report = judge(known, thresholds, **{key: recorded[key] for key in ABOUT if recorded.get(key)})
             yield _at_one_moment(name, path, report, recorded)
         return
-    if kind == "trace" and reading is None:
-        yield from (entry for entry, _ in traced(path, thresholds, policy))
-        return
-    if kind == "result" and reading is None:
-        name = str(content.get("name") or run_name(path))
-        runs = {name: trail_of(trace_of_result(content, path), thresholds, policy)}
-    else:
-        runs = _runs(content, path, reading, thresholds, policy)
     for name, trail in runs.items():
         yield _over_time(name, path, trail, thresholds)
 
@@ -156,61 +158,47 @@ def _over_time(
     return Replayed(name=name, source=str(path), report=report, course=summary_of(trail))
 
 
-def _content(path: Path) -> tuple[str, Any]:
-    """(record, data), (result of a run, data), (trace, None) or (rows, data)."""
-    if path.suffix == ".wandb" or (path.is_dir() and any(path.glob("*.wandb"))):
+def _found(path: Path) -> Found:
+    """What is replayed of a path: of a run's folder its trace."""
+    found = what_is(path)
+    if found.kind is Kind.RUN:
+        trace = trace_in(path)
+        if trace == path:
+            raise RecordError(f"{path} is {found.told} that holds no trace yet. Give another, or wait for it.")
+        return what_is(trace)
+    if found.kind is Kind.WANDB:
         raise RecordError(
-            f"{path} is an offline run of W&B, whose file format has no public reader. Replay the trace that the "
-            "monitor wrote beside it, or export the run's history to CSV."
+            f"{path} is {found.told}, whose file format has no public reader. Replay the trace that the monitor wrote "
+            "beside it, or export the run's history to CSV."
         )
-    if is_event_file(path):
-        return "rows", event_rows(path)
-    if path.suffix in (".csv", ".tsv"):
-        return "rows", csv_rows(path)
-    if begins_trace(path):  # without reading the rest, which may be long
-        return "trace", None
-    try:
-        data = read_json(path)
-    except RecordError:
-        first = _first_object(path)
-        if first is None:
-            raise
-        return "rows", json_rows(path)
-    return ("result", data) if is_finished_run(data) else ("record", data)
-
-
-def _first_object(path: Path) -> Any:
-    """The first line's JSON object, if the file begins with one."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            first = parse_json(file.readline())
-    except (OSError, ValueError):
-        return None
-    return first if isinstance(first, dict) else None
+    return found
 
 
 def _runs(
-    content: Any,
-    path: Path,
-    reading: LogReading | None,
-    thresholds: DiagnosticThresholds | None,
-    policy: StopPolicy | None,
+    found: Found, log: LogColumns | None, thresholds: DiagnosticThresholds | None, policy: StopPolicy | None
 ) -> dict[str, Trail]:
-    rows: list[Row] = json_rows(path) if content is None else _rows_in(content, path)
-    if reading is None:
+    rows = _rows(found)
+    if log is None:
         columns = own_columns(rows)
         if columns is None:
             there = ", ".join(list(dict.fromkeys(column for row in rows for column in row))[:40]) or "none"
             raise InputError(
-                f"{path} is a log of another program. Say which column holds which figure with --map, such as "
+                f"{found.path} is a log of another program. Say which column holds which figure with --map, such as "
                 f"--map h_0=…,h_L=…,g_L=…,acc=…,epoch=…. Its columns: {there}."
             )
-        reading = LogReading(columns)
-    return runs_in(rows, reading, path, thresholds, policy)
+        log = LogColumns(columns)
+    return runs_in(rows, log, found.path, thresholds, policy)
 
 
-def _rows_in(content: Any, path: Path) -> list[Row]:
-    """Rows from a list of objects, or from the log that Hugging Face's Trainer keeps in its state."""
+def _rows(found: Found) -> list[Row]:
+    """Rows of any record: of JSON, a list of objects, or the log that Hugging Face's Trainer keeps in its state."""
+    if found.kind is Kind.EVENTS:
+        return event_rows(found.path)
+    if found.kind is Kind.TABLE:
+        return csv_rows(found.path)
+    if found.kind in (Kind.LINES, Kind.TRACE):
+        return json_rows(found.path)
+    content = found.content
     if isinstance(content, dict) and isinstance(content.get("log_history"), list):
         content = content["log_history"]
-    return flat_rows(content if isinstance(content, list) else [content], path)
+    return flat_rows(content if isinstance(content, list) else [content], found.path)

@@ -17,19 +17,17 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from walkback.errors import InputError, RecordError
+from walkback.protocol.json_codec import SaidTwice
 from walkback.protocol.records import Measurements
-from walkback.protocol.schema import SaidTwice, explain, parse_json
-from walkback.watch.identity import TRACE_VERSION, Identity, check_may_go_on, is_identity
+from walkback.protocol.schema import explain, parse_json
 from walkback.watch.moment import At
 from walkback.watch.trace_file import add_text, end_line, lines_to_add_to, run_name, whole_lines
 from walkback.watch.trace_file import trace_in as trace_in
+from walkback.watch.trace_identity import TRACE_VERSION, Identity, check_may_go_on, is_identity
 from walkback.watch.trace_line import TraceLine
 from walkback.watch.trace_line import line_of as line_of
 from walkback.watch.trace_line import nonfinite_counts as nonfinite_counts
 from walkback.watch.trace_line import rounded as rounded
-
-MARKS = ("residual_norms", "bp_grad_norms")
-"""What a line of a trace has at least one of, where anything was measured."""
 
 
 class RunInTrace:
@@ -179,13 +177,10 @@ def _remark(path: Path, runs: Sequence[RunInTrace], number: int) -> str:
     return f"{path} holds {len(runs)} runs: this is number {number}, {apart}."
 
 
-def is_finished_run(data: Any) -> bool:
-    """Whether an object from a file is the result of a run of the zoo, which holds its trace."""
-    return isinstance(data, dict) and "result_version" in data and isinstance(data.get("trace"), list)
-
-
 def trace_of_result(data: dict[str, Any], path: Path) -> list[TraceLine]:
-    """The trace in the result of a run."""
+    """The trace in the result of a run of the lab."""
+    if not isinstance(data.get("trace"), list):
+        raise RecordError(f"{path} is the result of a run without its trace. Make it again, or give another.")
     run = TraceRun()
     for number, text in enumerate(map(json.dumps, data["trace"]), 1):
         run.add(*_parsed(text, f"{path}, line {number}"))
@@ -258,19 +253,3 @@ class OpenTrace:
         """Add one line, after the identity where it is the first."""
         add_text(self.path, ("" if self._begun else self.own.line() + "\n") + line.line() + "\n")
         self._begun = True
-
-
-def begins_trace(path: Path) -> bool:
-    """Whether the first line of a file is one of a trace, and the file no report or result in one line."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            first = parse_json(file.readline())
-    except (OSError, ValueError):
-        return False
-    return is_trace(first) and "schema_version" not in first and not is_finished_run(first)
-
-
-def is_trace(record: Any) -> bool:
-    """Whether a parsed JSON line looks like one of a trace."""
-    figures = isinstance(record, dict) and any(name in record for name in (*MARKS, "unmeasured"))
-    return figures or is_identity(record)

@@ -41,9 +41,9 @@ from source_cases import (
 from reference.made_results import null, row, write, write_audit
 from walkback.cli.main import app
 from walkback.errors import InputError, RecordError
-from walkback.lab.evidence import reading, source_reading, table, triangle_claims
+from walkback.lab.evidence import deciding, source_deciding, table, triangle_claims
 from walkback.lab.evidence.results import Results
-from walkback.lab.evidence.table import CLAIMS, as_json, decide, markdown, tally
+from walkback.lab.evidence.table import CLAIMS, decide, decided_json, markdown, tally
 from walkback.lab.grids.presets import PRESETS
 from walkback.lab.studies import temporal
 from walkback.protocol.schema import STUDY_VERSION
@@ -77,7 +77,7 @@ def test_every_preset_that_a_command_names_is_there():
 
 
 def test_the_large_batch_of_the_rules_is_that_of_the_studies():
-    assert reading.LARGE_BATCH == temporal.LARGE_BATCH
+    assert deciding.LARGE_BATCH == temporal.LARGE_BATCH
 
 
 def test_without_results_nothing_was_run(tmp_path):
@@ -215,7 +215,7 @@ def test_what_was_fitted_is_told_where_something_was(tmp_path, monkeypatch):
     first, *others = [dataclasses.replace(claim, fitted="") for claim in CLAIMS]
     monkeypatch.setattr(table, "CLAIMS", [dataclasses.replace(first, fitted="EP's 0.316 chose β."), *others])
     decided = decide(Results(tmp_path))
-    told, *rest = as_json(decided, tmp_path)["claims"]
+    told, *rest = decided_json(decided, tmp_path)["claims"]
     assert told["fitted"] == "EP's 0.316 chose β."
     assert not any("fitted" in claim for claim in rest)
     assert markdown(decided, tmp_path, "results").count("- fitted: EP's 0.316 chose β.") == 1
@@ -225,8 +225,8 @@ def test_fresh_feedback_is_taken_over_the_same_blocks():
     site_means, site_sds = [0.5, 0.01, 0.02, 0.03, 9.0], [0.9, 0.3, 0.4, 1.2, 9.0]
     drawn = null().model_copy(update={"site_means": site_means, "site_sds": site_sds})
     (report,) = seeds("dfa", of=(42,), gamma=[0.0] * 5, with_null=drawn)
-    assert source_reading.block_null(report, first=1) == pytest.approx((0.02, 1.3 / 3))  # √(0.3² + 0.4² + 1.2²) = 1.3
-    assert source_reading.block_null(report)[0] == pytest.approx(0.14)
+    assert source_deciding.block_null(report, first=1) == pytest.approx((0.02, 1.3 / 3))  # √(0.3² + 0.4² + 1.2²) = 1.3
+    assert source_deciding.block_null(report)[0] == pytest.approx(0.14)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,9 @@ def test_the_orders_of_the_penalised_methods(order, figure, figures, holds):
 
 def test_a_block_s_cosine_is_that_of_the_site_it_reads():
     (report,) = seeds("dfa", of=(42,), gamma=[0.4, 0.1, -0.1, 0.3, 0.9])
-    assert source_reading.block_cosines(report) == pytest.approx([0.4, 0.1, -0.1, 0.3])
-    assert source_reading.block_gamma(report) == pytest.approx(0.175)
-    assert source_reading.deep_block_cosine(report) == pytest.approx(0.1)
+    assert source_deciding.block_cosines(report) == pytest.approx([0.4, 0.1, -0.1, 0.3])
+    assert source_deciding.block_gamma(report) == pytest.approx(0.175)
+    assert source_deciding.deep_block_cosine(report) == pytest.approx(0.1)
 
 
 def evidence(*arguments):

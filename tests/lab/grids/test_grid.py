@@ -26,7 +26,7 @@ from walkback.lab.grids.grid import GridConfig, row_of, rows_named, unique_runs
 from walkback.lab.grids.presets import preset
 from walkback.lab.runs import lock
 from walkback.lab.runs.store import RunStore
-from walkback.lab.studies.audit import audit_of
+from walkback.lab.studies.audit_of_grid import audit_of
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import file_name
 

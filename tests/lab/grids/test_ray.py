@@ -25,7 +25,7 @@ from walkback.lab.grids.ray_cluster import RayCluster
 from walkback.lab.grids.train_grid import train_missing
 from walkback.lab.runs import lease
 from walkback.lab.runs.store import open_store
-from walkback.lab.studies.audit import audit_of
+from walkback.lab.studies.audit_of_grid import audit_of
 
 # Ray's own modules leave sockets and files to the interpreter's end.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*:pytest.PytestUnraisableExceptionWarning")

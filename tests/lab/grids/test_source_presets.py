@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from walkback.lab.grids.presets import PRESETS, preset
-from walkback.lab.runs.source import source_options
+from walkback.lab.runs.source_recipe import source_options
 
 LOCAL = ["dfa", "fa_block", "state_bridge", "credit_bridge"]
 NAMES = [name for name in PRESETS if name.startswith("source")]

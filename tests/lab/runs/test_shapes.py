@@ -13,7 +13,7 @@ from walkback.errors import InputError, RecordError
 from walkback.lab.present import networks as shown
 from walkback.lab.runs.shapes import AuditShape, ResultShape, RowShape, require_result, require_shape
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import reading
+from walkback.protocol.schema import naming_source
 
 RESULTS = Path(__file__).parents[3] / "results"
 AUDIT = RESULTS / "audit_student_net_d128_synthetic_teacher.json"
@@ -78,15 +78,15 @@ def test_an_id_in_an_audit_leads_nowhere_else(name):
 
 @pytest.mark.parametrize("fault", [KeyError("x"), IndexError(), TypeError(), ZeroDivisionError(), AttributeError()])
 def test_a_fault_of_our_own_stays_one(fault):
-    with pytest.raises(type(fault)) as raised, reading("a.json"):
+    with pytest.raises(type(fault)) as raised, naming_source("a.json"):
         raise fault
     assert raised.value is fault
 
 
 def test_what_is_refused_inside_a_record_names_its_file():
-    with pytest.raises(InputError, match=r"^a.json: no$"), reading("a.json"):
+    with pytest.raises(InputError, match=r"^a.json: no$"), naming_source("a.json"):
         raise InputError("no")
-    with pytest.raises(RecordError, match=r"a.json is damaged.*residual_norms"), reading("a.json"):
+    with pytest.raises(RecordError, match=r"a.json is damaged.*residual_norms"), naming_source("a.json"):
         DiagnosticReport.model_validate({"residual_norms": "large"})
 
 

@@ -267,7 +267,7 @@ def test_every_module_follows_the_displacement_at_the_free_states(architecture, 
 
 
 @EVERYWHERE
-def test_the_source_reading_trains_and_leaves_running_statistics_to_the_free_phase(architecture):
+def test_the_source_deciding_trains_and_leaves_running_statistics_to_the_free_phase(architecture):
     model, (inputs, targets) = small(architecture, dtype=torch.float32), batch(dtype=torch.float32)
     method = build_method("ep", model, **SOURCE, step=0.1, credit_norm="per_sample")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -9,7 +9,7 @@ from zoo_networks import batch, gradients, small, trace_of
 
 from walkback.errors import InputError
 from walkback.lab.runs.config import RunConfig
-from walkback.lab.runs.source import OPTIONS, recipe, source_options
+from walkback.lab.runs.source_recipe import OPTIONS, recipe, source_options
 from walkback.lab.zoo import DataSpec, build_method, build_model
 from walkback.lab.zoo.methods.credit_forms import FactoredCredit, rms_unit
 

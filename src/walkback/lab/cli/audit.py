@@ -102,7 +102,7 @@ def _audited(grids: dict[str, GridConfig], store: RunStore, results: Path, execu
     from walkback.lab.cli.grid_list import print_audit
     from walkback.lab.cli.grid_training import train_under_display
     from walkback.lab.grids.grid import unique_runs
-    from walkback.lab.studies.audit import (
+    from walkback.lab.studies.audit_of_grid import (
         audit_file,
         audit_of,
         refuse_to_lose_reports,

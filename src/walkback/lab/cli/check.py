@@ -28,12 +28,11 @@ def check(
     markdown: MarkdownOption = None,
 ) -> int:
     """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes."""
-    import json
-
     from walkback.lab.cli.grid_training import executor_from, train_under_display
     from walkback.lab.runs.store import open_store
     from walkback.lab.studies.zoo_check import RECIPES, page
     from walkback.lab.studies.zoo_check import check as compare
+    from walkback.protocol.json_codec import json_text
     from walkback.protocol.schema import write_whole
     from walkback.protocol.verdict import EXIT_ERROR
 
@@ -43,7 +42,7 @@ def check(
     configs = [config for recipe in RECIPES for config in recipe.configs()]
     errors = {} if untrained else train_under_display(configs, store, executor_from(workers))
     result = compare(store)
-    write_whole(results / "zoo_check.json", json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_whole(results / "zoo_check.json", json_text(result))
     drawn = page(result)
     if pages is not None:
         write_whole(pages / "zoo_check.md", drawn.markdown())

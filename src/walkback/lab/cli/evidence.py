@@ -27,17 +27,17 @@ def evidence(
     ] = Path("docs/evidence_notes"),
 ) -> int:
     """Print each published claim, what was measured here, and whether it was reproduced."""
-    import json
     import os
 
     from walkback.lab.evidence.results import Results
-    from walkback.lab.evidence.table import as_json, decide, markdown, short_page
+    from walkback.lab.evidence.table import decide, decided_json, markdown, short_page
+    from walkback.protocol.json_codec import json_text
     from walkback.protocol.schema import write_whole
 
     require_writable([json_file, page], [results, *notes.glob("*.md")])
     decided = decide(Results(results))
     if json_file is not None:
-        write_whole(json_file, json.dumps(as_json(decided, results), indent=1, ensure_ascii=False) + "\n")
+        write_whole(json_file, json_text(decided_json(decided, results)))
     if page is not None:
         write_whole(page, markdown(decided, notes, os.path.relpath(results, page.parent)))
     for block in short_page(decided).blocks():

@@ -46,7 +46,7 @@ def _progress(run: Any, epochs: int) -> str:
 
 def print_audit(audit: Mapping[str, Any], path: Path, console: Console) -> None:
     """The table of reports, what the seeds agree on, the runs that failed, and where it is kept."""
-    from walkback.lab.studies.audit import NOT_FINISHED
+    from walkback.lab.studies.audit_of_grid import NOT_FINISHED
 
     console.print(Text(f"audit {audit['name']}", style="bold"))
     reports = [DiagnosticReport.from_dict(report) for report in audit["reports"]]

@@ -32,10 +32,9 @@ def runs(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
 ) -> int:
     """List the runs in the store: how far each is, its accuracy and its verdict."""
-    import json
-
     from walkback.lab.runs.store import open_store
-    from walkback.protocol.schema import reading, write_whole
+    from walkback.protocol.json_codec import json_text
+    from walkback.protocol.schema import naming_source, write_whole
 
     store = open_store(root)
     if root is not None and not store.root.is_dir() and not store.archive.is_dir():
@@ -46,7 +45,7 @@ def runs(
     rows = []
     for run in store:
         try:
-            with reading(f"run {run.run_id}"):
+            with naming_source(f"run {run.run_id}"):
                 row = _row(store, run)
         except (RecordError, RunError, OSError) as error:  # one damaged run hides none of the others
             told = f"run {run.run_id}: {error}. Remove it, and train it again." if isinstance(error, OSError) else error
@@ -54,7 +53,7 @@ def runs(
             continue
         rows += [row] if _matches(row, wanted) else []
     if json_file is not None:
-        write_whole(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        write_whole(json_file, json_text(rows))
     elif rows:
         _print(rows)
     else:

@@ -47,13 +47,13 @@ def _recipe(name: str | None, method: Any) -> dict[str, Any]:
     """The settings that `--as NAME` stands for."""
     if name is None:
         return {}
-    from walkback.lab.runs import source
+    from walkback.lab.runs import source_recipe
 
-    if name != source.NAME:
-        raise InputError(f"--as got {name!r}; expected {source.NAME}, the recipe of the source study.")
+    if name != source_recipe.NAME:
+        raise InputError(f"--as got {name!r}; expected {source_recipe.NAME}, the recipe of the source study.")
     if not isinstance(method, str):
         raise InputError(f"--as {name} needs a method: give --method dfa, fa_block, state_bridge, …")
-    return source.recipe(method)
+    return source_recipe.recipe(method)
 
 
 def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,9 +93,9 @@ def _asked(study: Study, audits: Sequence[Audit], *, insist: bool) -> list[Audit
 
 
 def _answered(study: Study, audit: Audit) -> dict[str, Any]:
-    from walkback.protocol.schema import reading
+    from walkback.protocol.schema import naming_source
 
-    with reading(audit.source):
+    with naming_source(audit.source):
         return study.run(audit)
 
 

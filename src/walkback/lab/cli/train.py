@@ -120,9 +120,9 @@ def _trained(config: RunConfig, store: RunStore) -> StoredRun:
 def _show(store: RunStore, stored: StoredRun) -> None:
     from walkback.lab.runs.baselines import finished_report
     from walkback.present.text import print_report
-    from walkback.protocol.schema import reading
+    from walkback.protocol.schema import naming_source
 
-    with reading(f"the result of run {stored.run_id}"):
+    with naming_source(f"the result of run {stored.run_id}"):
         result = stored.result()
         if result["ended"]:
             say(f"run {stored.run_id} {result['ended']}", err=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near
+from walkback.lab.evidence.deciding import count, mean, span
 from walkback.lab.evidence.penalty_claims import PENALISED, PLAIN
-from walkback.lab.evidence.reading import count, mean, span
 from walkback.lab.evidence.results import NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import (
+from walkback.lab.evidence.source_deciding import (
     AS_SOURCE,
     COMMANDS,
     PENALTY,

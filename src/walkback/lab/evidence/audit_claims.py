@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
-from walkback.lab.evidence.reading import (
+from walkback.lab.evidence.deciding import (
     FAILING,
     PRESET,
     PUBLISHED,
@@ -22,7 +22,7 @@ from walkback.lab.evidence.reading import (
     span,
 )
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE
+from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE
 from walkback.present.numbers import figure
 from walkback.protocol.records import DiagnosticReport
 

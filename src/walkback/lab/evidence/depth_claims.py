@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from walkback.lab.evidence.alignment_claims import at_site_zero
 from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near
-from walkback.lab.evidence.reading import accuracy, count, fires, known, mean, span
+from walkback.lab.evidence.deciding import accuracy, count, fires, known, mean, span
 from walkback.lab.evidence.results import NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import (
+from walkback.lab.evidence.source_deciding import (
     AS_SOURCE,
     COMMANDS,
     DEPTH,

@@ -6,7 +6,7 @@ import math
 
 from walkback.lab.evidence import network_claims, time_claims
 from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases
-from walkback.lab.evidence.reading import (
+from walkback.lab.evidence.deciding import (
     FAILING,
     PRESET,
     RECORD,

@@ -6,9 +6,17 @@ import math
 from functools import partial
 
 from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, same_scale
-from walkback.lab.evidence.reading import FAILING, LONG, PRESET, PUBLISHED, count, fires, passes, span
+from walkback.lab.evidence.deciding import FAILING, LONG, PRESET, PUBLISHED, count, fires, passes, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE, commands, published_five
+from walkback.lab.evidence.source_deciding import (
+    AS_SOURCE,
+    COMMANDS,
+    EP,
+    EP_IS_STABLE,
+    SOURCE,
+    commands,
+    published_five,
+)
 from walkback.present.numbers import figure
 from walkback.protocol.records import DiagnosticReport
 

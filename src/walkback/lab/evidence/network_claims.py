@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from walkback.lab.evidence import source_reading as source
+from walkback.lab.evidence import source_deciding as source
 from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
-from walkback.lab.evidence.reading import (
+from walkback.lab.evidence.deciding import (
     FAILING,
     LARGE_BATCH,
     PRESET,

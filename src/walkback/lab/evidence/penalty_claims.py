@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from walkback.lab.evidence.claim import Claim, Outcome, by_cases, near, same_scale
-from walkback.lab.evidence.reading import accuracy, count, fires, known, last, mean, passes, span
+from walkback.lab.evidence.deciding import accuracy, count, fires, known, last, mean, passes, span
 from walkback.lab.evidence.results import Results
-from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, PENALTY, of_each_seed, shared_seeds
+from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, PENALTY, of_each_seed, shared_seeds
 from walkback.present.numbers import figure, signed
 from walkback.protocol.records import DiagnosticReport
 

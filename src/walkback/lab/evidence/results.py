@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from walkback.errors import InputError, RecordError
 from walkback.lab.runs.ids import checked_id, held_to_id
 from walkback.protocol.again import warn_of_stored
+from walkback.protocol.json_codec import from_json
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import STUDY_VERSION, audit_digest, read_json
 
@@ -56,7 +57,7 @@ class Results:
             data = read_json(self.folder / file)
             if not isinstance(data, dict):
                 raise RecordError(f"{self.folder / file} holds {type(data).__name__}, expected an object.")
-            self._cache[file] = _revived(data)
+            self._cache[file] = from_json(data)
         if file not in self.sources:
             self.sources.append(file)
         found: dict[str, Any] = self._cache[file]
@@ -134,15 +135,3 @@ def _require_seeds(file: str, found: Iterable[tuple[str, int | None]], labels: I
         seeds = sum(name == label for name, _ in pairs)
         if seeds < SEEDS_NEEDED:
             raise NotOnRecordError(f"{file} has {seeds or 'no'} finished runs of {label}; a claim needs {SEEDS_NEEDED}")
-
-
-NON_FINITE = {"NaN", "Infinity", "-Infinity"}
-
-
-def _revived(value: Any) -> Any:
-    """Numbers again where JSON had to hold words for them."""
-    if isinstance(value, str):
-        return float(value) if value in NON_FINITE else value
-    if isinstance(value, dict):
-        return {key: _revived(entry) for key, entry in value.items()}
-    return [_revived(entry) for entry in value] if isinstance(value, list) else value

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near, same_scale
-from walkback.lab.evidence.network_claims import firsts
-from walkback.lab.evidence.reading import (
+from walkback.lab.evidence.deciding import (
     accuracy,
     all_fire,
     count,
@@ -20,8 +19,9 @@ from walkback.lab.evidence.reading import (
     passes,
     span,
 )
+from walkback.lab.evidence.network_claims import firsts
 from walkback.lab.evidence.results import NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import (
+from walkback.lab.evidence.source_deciding import (
     AS_SOURCE,
     COMMANDS,
     DEPTH,

@@ -56,7 +56,7 @@ def decide(results: Results) -> list[Decided]:
     return [claim.decided(results) for claim in CLAIMS]
 
 
-def as_json(decided: Sequence[Decided], folder: Path) -> dict[str, Any]:
+def decided_json(decided: Sequence[Decided], folder: Path) -> dict[str, Any]:
     """The table as plain JSON."""
     return {
         "claims": [

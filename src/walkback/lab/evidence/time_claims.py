@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, Status, by_cases, near, same_scale
-from walkback.lab.evidence.reading import LARGE_BATCH, LONG, PRESET, RECORD, count, first_epoch, mean, span
+from walkback.lab.evidence.deciding import LARGE_BATCH, LONG, PRESET, RECORD, count, first_epoch, mean, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
-from walkback.lab.evidence.source_reading import AS_SOURCE, COMMANDS, LONG_EPOCHS, SOURCE, course
+from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, LONG_EPOCHS, SOURCE, course
 from walkback.present.numbers import figure
 
 LARGE = f"b at {LARGE_BATCH}"

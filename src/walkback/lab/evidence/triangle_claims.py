@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from walkback.lab.evidence import functional
+from walkback.lab.evidence import functional_on_record as functional
 from walkback.lab.evidence.alignment_claims import DEVIATIONS, against, has_deep_alignment
 from walkback.lab.evidence.claim import ACCURACY_TOLERANCE, COSINE_TOLERANCE, Claim, Outcome, by_cases, near, same_scale
+from walkback.lab.evidence.deciding import accuracy, count, last, mean, norm_words, passes, span
 from walkback.lab.evidence.penalty_claims import repair_words, repaired
-from walkback.lab.evidence.reading import accuracy, count, last, mean, norm_words, passes, span
 from walkback.lab.evidence.results import Results
-from walkback.lab.evidence.source_reading import (
+from walkback.lab.evidence.source_deciding import (
     AS_SOURCE,
     COMMANDS,
     PENALTY,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from walkback.errors import InputError
 from walkback.lab.evidence import network_claims, penalty_claims
-from walkback.lab.evidence.reading import PRESET, RECORD
+from walkback.lab.evidence.deciding import PRESET, RECORD
 from walkback.lab.present.networks import networks_in
 from walkback.lab.runs.store import RunStore, open_store
 from walkback.lab.studies.base import load_result

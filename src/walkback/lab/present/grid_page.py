@@ -8,20 +8,21 @@ from pathlib import Path
 from walkback._version import __version__
 from walkback.lab.studies import ablation, sensitivity
 from walkback.lab.studies.audited import Audit
-from walkback.lab.studies.base import Study, number, plain
+from walkback.lab.studies.base import Study
 from walkback.present.dot_plot import Range
 from walkback.present.html_grid import GridPage
 from walkback.present.network import Network
 from walkback.present.page import Page
 from walkback.present.plain import shortened
-from walkback.protocol.schema import read_json
+from walkback.protocol.json_codec import as_json, number
+from walkback.watch.what_is import Kind, what_is
 
 
 def grid_page(networks: Sequence[Network], targets: Sequence[str], title: str | None = None) -> GridPage:
     """The page of these networks; `targets` is what they were read from."""
     audit = Audit("shown", Path(targets[0]) if targets else Path(), tuple(network.report for network in networks))
-    sensitive = plain(sensitivity.answer(audit))
-    pages = [_answered(ablation.STUDY, plain(ablation.answer(audit))), _answered(sensitivity.STUDY, sensitive)]
+    sensitive = as_json(sensitivity.answer(audit))
+    pages = [_answered(ablation.STUDY, as_json(ablation.answer(audit))), _answered(sensitivity.STUDY, sensitive)]
     ranges: dict[str, Range] = {
         letter: (number(found["same_verdicts"]["low"]), number(found["same_verdicts"]["high"]))
         for letter, found in sensitive["diagnostics"].items()
@@ -48,5 +49,4 @@ def _evidence(targets: Sequence[str]) -> list[Page]:
 
 
 def _is_own_audit(path: Path) -> bool:
-    data = read_json(path) if path.is_file() and path.suffix == ".json" else None
-    return isinstance(data, dict) and "audit_version" in data
+    return path.is_file() and what_is(path).kind is Kind.AUDIT

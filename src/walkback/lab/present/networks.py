@@ -18,13 +18,12 @@ from walkback.lab.studies.audited import load_audit
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import read_json, reading
+from walkback.protocol.schema import naming_source, read_json
 from walkback.watch.replay import replay, traced
 from walkback.watch.summary import trail_of
-from walkback.watch.trace import begins_trace
-from walkback.watch.trace_file import trace_in
 from walkback.watch.trace_line import TraceLine
 from walkback.watch.trail import Trail
+from walkback.watch.what_is import Found, Kind, what_is
 
 
 def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
@@ -34,7 +33,7 @@ def networks_in(targets: Iterable[str], store: RunStore) -> list[Network]:
     """
     found: list[Network] = []
     for target in targets:
-        with reading(target):
+        with naming_source(target):
             found += _networks(target, store)
     if not found:
         raise InputError("there is no network to show. Give reports, audits, traces or runs.")
@@ -49,10 +48,8 @@ def _networks(target: str, store: RunStore) -> Iterator[Network]:
     path = Path(target)
     if not path.exists():
         yield _stored(_found(target, store), store)
-    elif path.is_dir() and (path / "config.json").is_file():
-        yield _stored(StoredRun(path.resolve()), RunStore(path.resolve().parent, store.archive))
     else:
-        yield from _in_file(path, store)
+        yield from _in_file(what_is(path), store)
 
 
 def _found(target: str, store: RunStore) -> StoredRun:
@@ -66,44 +63,38 @@ def _found(target: str, store: RunStore) -> StoredRun:
         raise InputError(f"{target!r} is no file, and as a run id: {error}") from None
 
 
-def _in_file(path: Path, store: RunStore) -> Iterator[Network]:
-    if begins_trace(trace_in(path)):
-        yield from _from_trace(trace_in(path))
-        return
-    data = _json_or_none(trace_in(path))
-    if isinstance(data, dict) and "result_version" in data:
-        if data["result_version"] != RESULT_VERSION:
-            raise RecordError(
-                f"{path} is a run's result of version {data['result_version']!r}, and this walkback reads "
-                f"{RESULT_VERSION}. Show it with the walkback that wrote it."
-            )
-        result = require_result(held_to_id(data, path.stem if is_id(path.stem) else None, path), path)
-        yield _from_result(result, _beside(path, result), str(path))
-    elif isinstance(data, dict) and "audit_version" in data:
+def _in_file(found: Found, store: RunStore) -> Iterator[Network]:
+    path = found.path
+    if found.kind is Kind.RUN:
+        yield _stored(StoredRun(path.resolve()), RunStore(path.resolve().parent, store.archive))
+    elif found.kind is Kind.TRACE:
+        yield from _from_trace(path)
+    elif found.kind is Kind.RESULT:
+        yield _finished(found.content, path)
+    elif found.kind is Kind.AUDIT:
         yield from _audited(path)
-    elif isinstance(data, dict) and "readings" in data and "schema_version" in data:
-        yield Network(DiagnosticReport.from_dict(data, str(path)))
-    elif isinstance(data, list) and data and all(isinstance(e, dict) and "readings" in e for e in data):
-        yield from (_replayed(entry, str(path)) for entry in data)
+    elif found.kind is Kind.REPORT:
+        yield Network(DiagnosticReport.from_dict(found.content, str(path)))
+    elif found.kind is Kind.REPLAYED:
+        yield from (_replayed(entry, str(path)) for entry in found.content)
     else:
-        yield from _recorded(path)
+        yield from _recorded(found)
 
 
-def _json_or_none(path: Path) -> Any:
-    """The file as one JSON value, or None for a log or a trace, which are none."""
-    if path.is_dir():
-        return None
-    try:
-        return read_json(path)
-    except RecordError:
-        if not path.is_file() or path.suffix == ".json":
-            raise
-        return None
+def _finished(data: dict[str, Any], path: Path) -> Network:
+    if data["result_version"] != RESULT_VERSION:
+        raise RecordError(
+            f"{path} is a run's result of version {data['result_version']!r}, and this walkback reads "
+            f"{RESULT_VERSION}. Show it with the walkback that wrote it."
+        )
+    result = require_result(held_to_id(data, path.stem if is_id(path.stem) else None, path), path)
+    return _from_result(result, _beside(path, result), str(path))
 
 
-def _recorded(path: Path) -> Iterator[Network]:
+def _recorded(found: Found) -> Iterator[Network]:
     """Records of other programs; their reports carry the seed that may stand in the name alone."""
-    if path.suffix == ".json":
+    path = found.path
+    if found.content is not None:
         return (Network(report) for report in load_audit(path).reports)
     try:
         return (Network(entry.report) for entry in replay(path))
@@ -155,7 +146,7 @@ def _audited(path: Path) -> Iterator[Network]:
 
 
 def _from_result(result: Mapping[str, Any], baseline: Mapping[str, Any] | None, source: str) -> Network:
-    with reading(source):
+    with naming_source(source):
         report = joined_report(result, baseline)
         label = _words(result["name"], result["config"]["seed"])
         frozen = [require_line(entry, source).accuracy for entry in baseline["trace"]] if baseline else []

@@ -12,7 +12,7 @@ from walkback.lab.runs.ids import frozen_settings
 from walkback.lab.runs.verbs import todays
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import reading
+from walkback.protocol.schema import naming_source
 from walkback.protocol.scores import Frozen
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -52,7 +52,7 @@ def finished_report(
     Where it has not, (d) is not measured and the notes give the command that makes it.
     """
     stored = store.run(run) if isinstance(run, RunConfig) else run
-    with reading(f"the result of run {stored.run_id}"):
+    with naming_source(f"the result of run {stored.run_id}"):
         result = stored.result()
         return joined_report(result, baseline_result(store, result), thresholds, require_all=require_all)
 
@@ -112,7 +112,7 @@ def join(
 
 def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str) -> dict[str, Any]:
     """What the baseline had reached; a run that is under way is compared at its own epoch."""
-    with reading(f"the result of run {run_id}"):
+    with naming_source(f"the result of run {run_id}"):
         if epoch is None:
             accuracy = baseline["accuracy"]
         elif epoch < len(baseline["trace"]):

@@ -12,7 +12,8 @@ from pydantic import ConfigDict, ValidationError
 
 from walkback.errors import RunError
 from walkback.lab.runs.own_files import open_own, refuse_link
-from walkback.protocol.schema import Number, SaidTwice, explain, parse_json, write_whole
+from walkback.protocol.json_codec import SaidTwice
+from walkback.protocol.schema import Number, explain, parse_json, write_whole
 from walkback.watch.trace_line import TraceLine
 
 

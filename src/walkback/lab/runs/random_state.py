@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -46,13 +44,3 @@ def restore(states: dict[str, Tensor], text: str) -> None:
     random.setstate((version, tuple(internal), gauss))
     kind, keys, *rest = plain["numpy"]
     np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
-
-
-@contextmanager
-def kept() -> Iterator[None]:
-    """Leave every generator as it was found."""
-    states, text = tensors(), words()
-    try:
-        yield
-    finally:
-        restore(states, text)

@@ -11,7 +11,6 @@ finished too: whoever has the archive need not train again.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from walkback.lab.runs.ids import checked_id, held_to_id, is_id
 from walkback.lab.runs.own_files import refuse_link
 from walkback.lab.runs.shapes import RunShape, require_line, require_result, require_shape
 from walkback.lab.runs.verbs import todays
+from walkback.protocol.json_codec import json_text
 from walkback.protocol.schema import read_json, write_whole
 
 ENVIRONMENT = "WALKBACK_RUNS"
@@ -174,9 +174,8 @@ class StoredRun:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write the result, which is what makes a run finished."""
-        text = json.dumps(result, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         refuse_link(self._own_result)
-        write_whole(self._own_result, text + "\n")
+        write_whole(self._own_result, json_text(result, compact=True))
 
 
 RESULT_VERSION = 1
@@ -232,7 +231,7 @@ class RunStore:
         settings = run.folder / "config.json"
         if not settings.exists():
             refuse_link(settings)
-            write_whole(settings, json.dumps(described(config), indent=1) + "\n")
+            write_whole(settings, json_text(described(config)))
         return run
 
     def keep(self, run: StoredRun) -> None:

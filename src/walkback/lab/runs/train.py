@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Protocol
 
 import torch
@@ -30,6 +29,7 @@ from walkback.lab.runs.progress import EpochDone, Progress, Silent
 from walkback.lab.runs.stamp import commit
 from walkback.lab.runs.store import RunStore, StoredRun
 from walkback.lab.zoo.datasets import Batch, Batches
+from walkback.protocol.untouched import one_thread, random_states_kept
 
 STEPS_BETWEEN_SIGNS = 32
 """How many steps pass before a watcher hears of them."""
@@ -44,7 +44,7 @@ def train_or_resume(config: RunConfig, store: RunStore, progress: Progress | Non
     stored = store.run(config)
     if stored.finished:
         return stored
-    with random_state.kept(), one_thread():
+    with random_states_kept(), one_thread():
         # Built before anything is written: a config that cannot work leaves nothing behind.
         training = Training(config, stored, progress or Silent())
         store.open(config)
@@ -53,17 +53,6 @@ def train_or_resume(config: RunConfig, store: RunStore, progress: Progress | Non
             if not stored.finished:
                 training.to_the_end()
     return stored
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread: grids run one process per core, and small networks are no faster with more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class EpochBatches(Protocol):

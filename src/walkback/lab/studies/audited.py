@@ -15,12 +15,13 @@ from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.ids import checked_id, held_to_id
 from walkback.lab.runs.shapes import AuditShape, CourseShape, require_line, require_result, require_shape
 from walkback.lab.runs.verbs import todays
-from walkback.lab.studies.audit import AUDIT_VERSION
+from walkback.lab.studies.audit_of_grid import AUDIT_VERSION
 from walkback.protocol.again import warn_of_stored
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements
-from walkback.protocol.schema import audit_digest, content_digest, file_name, read_json, reading
+from walkback.protocol.schema import audit_digest, content_digest, file_name, naming_source, read_json
 from walkback.watch.replay import Replayed, replay
+from walkback.watch.what_is import Kind, what_is
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,11 @@ class Audit:
 
 def load_audit(path: Path) -> Audit:
     """An audit of this project, or one that another program recorded."""
-    data = read_json(path)
-    if not isinstance(data, dict) or "audit_version" not in data:
+    found = what_is(path)
+    data = found.content
+    if data is None:
+        raise RecordError(f"{path} is {found.told}; expected an audit as JSON. Make one with: walkback lab audit")
+    if found.kind is not Kind.AUDIT:
         reports = tuple(_with_seed(entry) for entry in replay(path))
         name = f"recorded_{path.stem.removesuffix('_audit_3seed')}"
         return Audit(name, path, reports, digest=content_digest(data))
@@ -137,7 +141,7 @@ def load_audit(path: Path) -> Audit:
             "Make it again with: walkback lab audit"
         )
     require_shape(AuditShape, data, path)
-    with reading(path):
+    with naming_source(path):
         reports = tuple(DiagnosticReport.from_dict(report, str(path)) for report in data["reports"])
         warn_of_stored(reports, path)
         named = _data_sets(data.get("config") or {})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +12,12 @@ from walkback.lab.runs.verbs import todays
 from walkback.lab.studies.audited import Audit
 from walkback.present.numbers import figure
 from walkback.present.page import Grid, Heading, Page
+from walkback.protocol.json_codec import as_json, json_text
+from walkback.protocol.json_codec import number as number
 from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, State
-from walkback.protocol.schema import STUDY_VERSION, read_json, write_whole
+from walkback.protocol.schema import STUDY_VERSION, write_whole
+from walkback.watch.what_is import Kind, require, what_is
 
 Result = Mapping[str, Any]
 Parts = Sequence[str | Grid | Heading]
@@ -51,15 +52,14 @@ class Study(NamedTuple):
             "source": audit.source.as_posix(),
             "audit_digest": audit.digest,
             "command": f"walkback lab study {self.name} {audit.source.as_posix()}",
-            **plain(self.answer(audit)),
+            **as_json(self.answer(audit)),
             **stamp(),
         }
 
     def save(self, results: Path, result: Result) -> Path:
         """Write an answer to the folder of results."""
         results.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
-        return write_whole(self.file(results, result["audit"]), text + "\n")
+        return write_whole(self.file(results, result["audit"]), json_text(result))
 
     def file(self, results: Path, audit: str) -> Path:
         """Where the answer for an audit is kept."""
@@ -80,33 +80,19 @@ class Study(NamedTuple):
 
     def outdated(self, results: Path) -> list[Path]:
         """The audits behind answers on record that another version gave, and that have to be asked again."""
-        answers = [answer for path in self.files(results) if isinstance(answer := read_json(path), dict)]
-        named = [answer.get("source") for answer in answers if answer.get("study_version") != STUDY_VERSION]
+        found = [what_is(path) for path in self.files(results)]
+        answers = [each.content for each in found if each.kind is Kind.STUDY]
+        named = [answer.get("source") for answer in answers if answer["study_version"] != STUDY_VERSION]
         return [Path(source) for source in named if isinstance(source, str)]
 
 
 def load_result(path: Path) -> dict[str, Any]:
     """An answer from its file."""
-    result = read_json(path)
-    if not isinstance(result, dict) or result.get("study_version") != STUDY_VERSION:
-        raise RecordError(f"{path} is not a study of this version. Remove it, and make it again from its audit.")
+    again = "Remove it, and make it again from its audit."
+    result: dict[str, Any] = require(path, Kind.STUDY, again)
+    if result["study_version"] != STUDY_VERSION:
+        raise RecordError(f"{path} is a study of version {result['study_version']!r}, not {STUDY_VERSION}. {again}")
     return result
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON can hold it: NaN and infinities are words, as in every record."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, Mapping):
-        return {key: plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    return value
-
-
-def number(value: float | str | None) -> float | None:
-    """A number back from JSON, where the non-finite ones are words."""
-    return None if value is None else float(value)
 
 
 def shown(value: Any, write: Callable[[float], str] = figure) -> str:

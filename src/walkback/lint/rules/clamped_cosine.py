@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, has_unpacking, keyword, last_name, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensors import COSINE_CLASSES, COSINE_FUNCTIONS
+from walkback.lint.tensor_calls import COSINE_CLASSES, COSINE_FUNCTIONS
 
 EPS_PLACE = {"function": 3, "class": 1}
 _NO_MEASUREMENT = re.compile(r"loss|criterion|distill|regulari[sz]|contrastive", re.IGNORECASE)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensors import COSINE_FUNCTIONS
+from walkback.lint.tensor_calls import COSINE_FUNCTIONS
 
 
 def check(module: Module) -> Iterator[Hit]:

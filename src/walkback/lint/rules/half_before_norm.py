@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensors import NORM_FUNCTIONS, half_cast_behind, is_cosine, is_norm
+from walkback.lint.tensor_calls import NORM_FUNCTIONS, half_cast_behind, is_cosine, is_norm
 
 
 def check(module: Module) -> Iterator[Hit]:

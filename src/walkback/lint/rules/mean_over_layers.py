@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, last_name, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensors import is_cosine
+from walkback.lint.tensor_calls import is_cosine
 
 _LAYERS = re.compile(r"layer|block|site|depth|modules|parameters|params|hiddens|feedback|credit|named_", re.IGNORECASE)
 _MEANS = {"mean", "average", "fmean", "nanmean"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from walkback.lint.module import FUNCTIONS, Module, last_name, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensors import is_norm_value
+from walkback.lint.tensor_calls import is_norm_value
 
 _ALARM = re.compile(
     r"explo|vanish|diverg|fail|fire|alarm|broken|degenerate|unstable|instab|collaps|dead|reason|problem|walk_?back"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, has_unpacking, keyword, last_name, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensors import NORM_FUNCTIONS
+from walkback.lint.tensor_calls import NORM_FUNCTIONS
 
 
 def check(module: Module) -> Iterator[Hit]:

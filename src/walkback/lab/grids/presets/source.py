@@ -11,7 +11,7 @@ from typing import Any
 
 from walkback.lab.grids.grid import EPOCHS, SEEDS, GridConfig, GridRow, row_of
 from walkback.lab.grids.presets.record import LONG_EPOCHS, on_cifar10
-from walkback.lab.runs.source import source_options
+from walkback.lab.runs.source_recipe import source_options
 
 BLOCKS = 4
 LOCAL = ("dfa", "fa_block", "state_bridge", "credit_bridge")

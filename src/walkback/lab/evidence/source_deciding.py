@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from walkback.lab.evidence.reading import FAILING, LONG, mean
+from walkback.lab.evidence.deciding import FAILING, LONG, mean
 from walkback.lab.evidence.results import NotOnRecordError, Results, Run
 from walkback.protocol.records import Alignment, DiagnosticReport
 

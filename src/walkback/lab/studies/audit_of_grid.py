@@ -8,7 +8,6 @@ id. The same grid gives the same audit but for `seconds`, `date` and `commit`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from walkback.errors import InputError, RecordError
 from walkback.lab.runs.baselines import joined_report
 from walkback.lab.runs.shapes import ReportShape, RowShape, Shape, require_shape
 from walkback.lab.runs.stamp import stamp
+from walkback.protocol.json_codec import json_text
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import read_json, write_whole
 
@@ -149,4 +149,4 @@ def _refuse(path: Path, what: str, lost: Sequence[str]) -> None:
 def write_audit(path: Path, audit: Mapping[str, Any]) -> None:
     """Write the audit whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(audit, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_whole(path, json_text(audit))

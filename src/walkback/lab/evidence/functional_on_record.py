@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from walkback.lab.evidence.reading import mean
+from walkback.lab.evidence.deciding import mean
 from walkback.lab.evidence.results import NotOnRecordError, Run
 
 RHO = ("perturbation", "absolute", "credit", "unit_rms", "rho")
