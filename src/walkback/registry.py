@@ -105,8 +105,8 @@ class Registry(Mapping[str, str]):
             if is_allowed(name):
                 return
             raise UnknownName(
-                f"there is no {self.kind} called {name!r}, and what a record says is not imported. If you trust that "
-                "module, name it yourself on the command line, or install the package that brings it."
+                f"there is no {self.kind} called {name!r}, and what a file says is not imported. If you trust that "
+                "module, name it where the command line takes a name, or install the package that brings it."
             )
         quoted = name if len(name) <= 60 else name[:57] + "…"
         why = f"the {self.kind} {quoted!r} cannot be used: {self._broken[name]}." if name in self._broken else ""

@@ -27,7 +27,7 @@ from pydantic import ConfigDict, Field
 
 from walkback.errors import InputError
 from walkback.lab.runs.ids import hashed
-from walkback.lab.runs.options import LARGEST, SECTIONS, changed_options, complete_options
+from walkback.lab.runs.options import LARGEST, SECTIONS, changed_options, complete_options, identifying_options
 from walkback.protocol.schema import Record, shortened
 from walkback.registry import did_you_mean
 
@@ -90,7 +90,7 @@ class RunConfig(Record):
         A setting that is added later, with a default that changes nothing, leaves every id as it was.
         """
         settings = self.model_dump(exclude_defaults=True, exclude=set(SECTIONS))
-        options = {section: changed_options(self, section) for section in SECTIONS}
+        options = {section: identifying_options(self, section) for section in SECTIONS}
         return settings | {section: changes for section, changes in options.items() if changes}
 
     @cached_property

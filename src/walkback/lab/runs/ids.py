@@ -51,6 +51,9 @@ def run_id_of(settings: Mapping[str, Any]) -> str:
     for section, owner in OWNERS.items():
         options = dict(settings.get(section) or {})
         defaults = _defaults_of(section, settings[owner], options)
+        if defaults is None:
+            changed |= {section: options} if options else {}
+            continue
         own = {name: _like(defaults[name], value) for name, value in options.items()}
         own = {name: value for name, value in own.items() if value != defaults[name]}
         changed |= {section: own} if own else {}
@@ -122,13 +125,19 @@ def _defaults() -> dict[str, Any]:
     return defaults
 
 
-def _defaults_of(section: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the options of a method, architecture or data set; the zoo's own where the copy does not know them all."""
+def _defaults_of(section: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Of the options of a method, architecture or data set; the zoo's own where the copy does not know them all.
+
+    None of what is others', whose options all count: see `options.identifying_options`.
+    """
     copied: dict[str, Any] | None = _defaults()[section].get(name)
     if copied is not None and options.keys() <= copied.keys():
         return copied
     from walkback.errors import WalkbackError
-    from walkback.lab.runs.options import default_options
+    from walkback.lab.runs.options import default_options, is_own
+
+    if not is_own(section, name):
+        return None
 
     try:
         return default_options(section, name)

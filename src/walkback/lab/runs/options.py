@@ -70,6 +70,22 @@ def changed_options(config: RunConfig, section: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
+def identifying_options(config: RunConfig, section: str) -> dict[str, Any]:
+    """The options of one table that the id is a hash of: those that differ from walkback's defaults.
+
+    All of them where the method, the architecture or the data set is others': what a run of theirs is can then be told
+    from its record, without importing anything by its word, and whatever their defaults have become since.
+    """
+    if is_own(section, getattr(config, _OWNERS[section][0])):
+        return changed_options(config, section)
+    return dict(getattr(config, section))
+
+
+def is_own(section: str, name: str) -> bool:
+    """Whether a method, architecture or data set is one of walkback's own."""
+    return name in _OWNERS[section][1].own
+
+
 LARGEST = 2**53
 """Whole numbers up to here are exact as JSON numbers everywhere."""
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", list: "a list"}
