@@ -16,8 +16,6 @@ PUBLISHED = tuple(member.letter for member in APRIL_2026.members)
 RECORD, LONG = "resmlp_d256", "resmlp_d256_100ep"
 PUBLISHED_METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
 FAILING = ("dfa", "state_bridge", "credit_bridge")
-PUBLISHED = tuple(member.letter for member in APRIL_2026.members)
-"""The letters of the diagnostics that the claims are about."""
 PRESET = "walkback lab audit --preset resmlp_d256"
 LARGE_BATCH = 1024
 """Over which the loss of the published temporal record was averaged, about: its untrained ‖g‖ is 9.8e-4, not 8e-3."""
