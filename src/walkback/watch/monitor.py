@@ -14,7 +14,6 @@ The network, its gradients and all random states stay as they were: it trains to
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,16 +22,14 @@ from typing import Any
 
 from torch import nn
 
-from walkback.errors import InputError, WalkbackError, WalkbackWarning
+from walkback.errors import WalkbackError, WalkbackWarning
 from walkback.protocol.batches import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
-from walkback.protocol.headline import GivenScores
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
 from walkback.protocol.panels import panel_named
-from walkback.protocol.parameters import fingerprint, shapes_of
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.scores import FrozenBaseline, Score
@@ -43,8 +40,8 @@ from walkback.watch.live import LiveLine
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
+from walkback.watch.probed import accuracy_of_frozen, identity_of, pass_of, taken
 from walkback.watch.trace import OpenTrace
-from walkback.watch.trace_identity import Identity
 from walkback.watch.trace_line import TraceLine, line_of
 from walkback.watch.training_pass import LossReduction, TrainingPass
 
@@ -122,7 +119,7 @@ class Monitor:
         self.course = Course(StopPolicy.of(stops if stop_on is None else stop_on, patience, warmup))
         self.cadence = cadence_of(every, budget)
         self.thresholds = thresholds or DiagnosticThresholds()
-        self.baseline = _accuracy_of_frozen(frozen_baseline_acc)
+        self.baseline = accuracy_of_frozen(frozen_baseline_acc)
         self.probe = Probe(
             model,
             batches,
@@ -147,7 +144,7 @@ class Monitor:
         self.trace = Path(trace) if trace is not None else None
         self._open_trace: OpenTrace | None = None
         if self.trace is not None:
-            own = self._identity(run)
+            own = identity_of(self.probe, run)
             self._open_trace = OpenTrace(self.trace, own, named=run is not None, resume=resume)
             self._resume(self._open_trace.lines)
         self.clock.start()
@@ -214,33 +211,7 @@ class Monitor:
     def attach(self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0) -> None:
         """Begin what `watch_training` does, until `detach`."""
         self.detach()
-        if self.probe.compiled:
-            raise InputError(
-                "the model is compiled, and hooks in a compiled model do not run. Leave out watch_training: the "
-                "monitor's own measurements work."
-            )
-        bent = self.probe.bent_training_pass()
-        if bent:
-            raise InputError(
-                f"{bent} The training pass does not hold the true gradient then. Leave out watch_training: the "
-                "monitor's own measurements work."
-            )
-        if any(module._backward_hooks or module._backward_pre_hooks for module in self.probe.model.modules()):
-            warnings.warn(
-                "modules of the network have backward hooks: if one of them changes the gradient, what watch_training "
-                "reads is not the true one. The monitor's own measurements leave them out.",
-                WalkbackWarning,
-                stacklevel=2,
-            )
-        self.training_pass = TrainingPass(
-            self.probe.model,
-            self.probe.chain,
-            self.probe.reduction,
-            self.thresholds,
-            loss_reduction,
-            loss_scale,
-            self.probe.calling.logits,
-        )
+        self.training_pass = pass_of(self.probe, self.thresholds, loss_reduction, loss_scale)
         self.training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
 
     def detach(self) -> None:
@@ -256,12 +227,6 @@ class Monitor:
             self._unmeasured = self.decision, self.decision.model_copy(update={"measured": False})
         return self._unmeasured[1]
 
-    def _identity(self, run: str | None) -> Identity:
-        """What the trace begins with."""
-        model, shapes = self.probe.model, shapes_of(self.probe.model)
-        values = sum(map(math.prod, shapes.values()))
-        return Identity.new(run, fingerprint(shapes), type(model).__name__, values, len(self.probe.chain.taps))
-
     def _resume(self, lines: Sequence[TraceLine]) -> None:
         for line in lines:
             self.course.see(line.at, read(line.measurements(), self.thresholds))
@@ -276,7 +241,7 @@ class Monitor:
         decision = self._as_before
         if training_pass.armed:
             begun = self.clock.now()
-            measure = _taken(training_pass)
+            measure = taken(training_pass)
             spent, training_pass.spent = self.clock.now() - begun + training_pass.spent, 0.0
             if measure is None:
                 self.clock.add(spent)
@@ -325,27 +290,3 @@ class Monitor:
             self._open_trace.append(line)
         for log in self.logs:
             log(line, decision)
-
-
-def _accuracy_of_frozen(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
-    baseline = GivenScores.of(None, None, given).baseline
-    if baseline is not None and baseline.accuracy is None:
-        raise InputError(
-            f"the frozen baseline is in {baseline.measured.unit}, and a monitor judges (d) by accuracy. Leave it out "
-            "here, and give it to walkback.diagnose with score=."
-        )
-    return baseline
-
-
-def _taken(training_pass: TrainingPass) -> Callable[[], Measurements] | None:
-    """What the passes showed, None for nothing; figures that are refused raise where they are asked for."""
-    try:
-        measured = training_pass.take()
-    except WalkbackError as error:
-        refused = error
-
-        def refuse() -> Measurements:
-            raise refused
-
-        return refuse
-    return None if measured is None else lambda: measured

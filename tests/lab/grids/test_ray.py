@@ -18,7 +18,7 @@ from tiny_runs import tiny
 
 from walkback.errors import InputError, MissingLibrary, RunError, WalkbackWarning
 from walkback.lab.cli.grid_training import executor_from
-from walkback.lab.grids import listening, ray_cluster
+from walkback.lab.grids import listening, ray_connection
 from walkback.lab.grids.executors import Began, Ended, LocalProcesses, Reached
 from walkback.lab.grids.grid import GridConfig, rows_named
 from walkback.lab.grids.ray_cluster import RayCluster
@@ -188,7 +188,7 @@ def test_a_socket_that_others_can_reach_is_found_and_told(monkeypatch):
         port = outside.getsockname()[1]
         assert [found.rpartition(" at ")[2] for found in listening.open_to_others()] == [f"0.0.0.0:{port}"]
         with pytest.warns(WalkbackWarning, match=rf"cannot be bound to 127\.0\.0\.1 .*0\.0\.0\.0:{port}"):
-            ray_cluster._tell_of_open_sockets()
+            ray_connection.tell_of_open_sockets()
 
 
 @pytest.mark.slow

@@ -7,42 +7,25 @@ share: a folder that every one of them sees under the same path, or an address s
 
 from __future__ import annotations
 
-import os
-import socket
 import uuid
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from walkback.errors import InputError, RunError, WalkbackWarning
+from walkback.errors import InputError, RunError
 from walkback.extras import optional
-from walkback.lab.grids.executors import Elsewhere, Ended, Event, Reached, Tell, trained
-from walkback.lab.grids.listening import open_to_others
+from walkback.lab.grids.executors import Elsewhere, Ended, Reached, Tell
+from walkback.lab.grids.ray_connection import connect
+from walkback.lab.grids.ray_tasks import Letter, Mailbox, train_on_node
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.lease import Claim
 from walkback.lab.runs.objects import is_address
-from walkback.lab.runs.remote_store import RemoteRunStore
-from walkback.lab.runs.store import RunStore, open_store
+from walkback.lab.runs.store import RunStore
 
-LOCAL = "local"
-LOOPBACK = "127.0.0.1"
-CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Ray's own switch: whether this machine may be one of several, and so has to be reached from outside."""
 RETRIES = 3
 """How often in a row a run's worker or node may die before the run ends any epoch."""
-KNOCK_SECONDS = 10.0
-PATIENCE_SECONDS = 10.0
-"""How long a task waits for another process that trains its run, before it makes room for other runs."""
-
-
-class Letter(NamedTuple):
-    """What a task says, and which attempt of its run it is."""
-
-    attempt: int
-    event: Event
 
 
 @dataclass
@@ -75,7 +58,7 @@ class RayCluster:
         """Be connected to the cluster; how many runs fit on it at once."""
         ours = not self.ray.is_initialized()
         if ours:
-            _connect(self.ray, self.address)
+            connect(self.ray, self.address)
         try:
             yield self._places()
         finally:
@@ -98,65 +81,6 @@ class RayCluster:
         """Hand all runs to the cluster, and hear of each until it has ended."""
         with self.ready(), _marked(store) as mark:
             Session(self.ray, self.needs, store, mark, tell).carry_out(runs)
-
-
-def _connect(ray: Any, address: str) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray would else warn that a later version leaves a task without GPUs its view of them.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
-        _knock(address)
-        if address == LOCAL:
-            with _loopback():
-                ray.init(address="local", include_dashboard=False, _node_ip_address=LOOPBACK, **common)
-            _tell_of_open_sockets()
-        else:
-            ray.init(address=address, **common)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise RunError(
-            f"no Ray cluster answers at {address!r} ({(str(error).strip().splitlines() or ['no answer'])[0]}). Give "
-            "HOST:PORT of its head node, or start one there with `ray start --head`; --ray local needs none."
-        ) from None
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Keep Ray from taking 127.0.0.1 for the address by which other machines reach this one.
-
-    Off its clusters, as by default on macOS and Windows, all its processes listen on the address that it is given.
-    The switch is read when Ray is imported, which may be long ago; what Ray starts reads it from the environment.
-    """
-    from ray._private import ray_constants
-
-    before, in_environment = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None), os.environ.get(CLUSTERS)
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    os.environ[CLUSTERS] = "0"
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
-        os.environ.pop(CLUSTERS)
-        os.environ.update({} if in_environment is None else {CLUSTERS: in_environment})
-
-
-def _tell_of_open_sockets() -> None:
-    """Warn where this version of Ray listens on more than loopback: whoever reaches it can run code here."""
-    found = open_to_others()
-    if found:
-        warnings.warn(
-            f"this version of Ray cannot be bound to {LOOPBACK} ({'; '.join(found)}): whoever reaches this machine can "
-            "run code on it by way of Ray. Close these ports by a firewall, or train without --ray.",
-            WalkbackWarning,
-            stacklevel=2,
-        )
-
-
-def _knock(address: str) -> None:
-    """Raise where nobody listens: Ray itself would try for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
 
 
 def _runs_on(node: dict[str, float], needs: dict[str, float]) -> int:
@@ -284,60 +208,3 @@ def _here(ray: Any) -> Any:
 
 def _last_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
-
-
-class Mailbox:
-    """A Ray actor that keeps what the tasks say until the grid asks for it."""
-
-    def __init__(self) -> None:
-        import asyncio
-
-        self.letters: list[Letter] = []
-        self.there = asyncio.Event()
-
-    async def put(self, letter: Letter) -> None:
-        """Keep a letter."""
-        self.letters.append(letter)
-        self.there.set()
-
-    async def take(self) -> list[Letter]:
-        """All letters, once there is one."""
-        await self.there.wait()
-        return await self.drain()
-
-    async def drain(self) -> list[Letter]:
-        """All letters, if any."""
-        letters, self.letters = self.letters, []
-        self.there.clear()
-        return letters
-
-
-def train_on_node(
-    settings: dict[str, Any], places: tuple[str, str, str], claim: Claim, mailbox: Any
-) -> Ended | Elsewhere:
-    """What a task does: train one run from wherever it is."""
-    address, archive, mark = places
-    if mark and not Path(mark).exists():
-        run_id = RunConfig.from_dict(settings).run_id
-        return Ended(
-            run_id,
-            f"{address} on node {socket.gethostname()} is not the folder that the grid was started with. With --ray, "
-            "--runs must be a folder that all nodes share, or an address such as s3://bucket/runs.",
-        )
-    store = RemoteRunStore(address, archive, claim) if is_address(address) else open_store(address, archive)
-    sent: list[Any] = []
-
-    def send(event: Event) -> None:
-        sent[:] = [mailbox.put.remote(Letter(claim.attempt, event))]
-
-    ended = trained(settings, store, send, PATIENCE_SECONDS)
-    _arrived(sent)
-    return ended
-
-
-def _arrived(sent: list[Any]) -> None:
-    """Wait until the last letter, and so all before it, is in the box."""
-    import ray
-
-    with suppress(ray.exceptions.RayError):
-        ray.get(sent)
