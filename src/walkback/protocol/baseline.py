@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BaselineError, BatchError, InputError, WalkbackWarning
-from walkback.protocol.batches import Calling, read_batches
+from walkback.protocol.batches import read_batches
+from walkback.protocol.calling import Calling
 from walkback.protocol.losses import Answers, Loss, count_correct
 from walkback.protocol.outputs import Logits
 from walkback.protocol.own_loss import labels_needed, with_loss

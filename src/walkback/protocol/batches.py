@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -13,67 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BatchError
-from walkback.protocol.outputs import Logits, logits_beside_loss, logits_of
+from walkback.protocol.calling import Calling
 
 TARGET_KEYS = ("labels", "label", "targets", "target")
-
-
-@dataclass(frozen=True)
-class Calling:
-    """How a model is called besides its batch, and which part of what it returns are the logits."""
-
-    forward_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments, the same for every batch."""
-    logits: Logits = None
-
-    def __post_init__(self) -> None:
-        names = self.forward_kwargs
-        if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names):
-            raise BatchError(
-                f"forward_kwargs is {type(names).__name__} {names!r}; expected a mapping of names to values."
-            )
-
-    def __call__(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Tensor:
-        """The model's logits for some inputs, and for labels by name where it needs them."""
-        output = self.output(model, inputs, labels)
-        return logits_beside_loss(output, self.logits) if labels else logits_of(output, self.logits)
-
-    def output(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Any:
-        """All that the model returns."""
-        named = {**(labels or {}), **self.forward_kwargs}
-        if isinstance(inputs, Mapping):
-            twice = sorted(set(map(str, inputs)) & set(self.forward_kwargs))
-            if twice:
-                raise BatchError(f"forward_kwargs holds {', '.join(twice)}, and so do the batches. Leave it to one.")
-            args, kwargs = (), {**inputs, **named}
-        else:
-            args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), named
-        try:
-            return model(*args, **kwargs)
-        except TypeError as error:
-            misfit = _misfit(model, args, kwargs)
-            if misfit is None:
-                raise
-            raise BatchError(misfit) from error
-
-
-def _misfit(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-    """What a model's forward lacks or does not take; None where the arguments fit it."""
-    forward = getattr(model, "forward", model)
-    try:
-        signature = inspect.signature(forward)
-    except (TypeError, ValueError):
-        return None
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        given = ", ".join([f"{len(args)} in order"] * bool(args) + sorted(kwargs)) or "none"
-        return (
-            f"{type(model).__name__}.forward{signature} does not fit the arguments of a batch ({given}): {error}. "
-            "What is the same for every batch goes into forward_kwargs={'name': value}; what each sample has of its "
-            "own into the batch: ((input_1, input_2), targets), or a mapping with labels."
-        )
-    return None
 
 
 @dataclass(frozen=True)
@@ -129,63 +70,6 @@ class Batch:
 
         calling = replace(self.calling, forward_kwargs=mapped(self.calling.forward_kwargs, double))
         return Batch(mapped(self.inputs, double), self.targets, calling, mapped(self.labels, double))
-
-
-def in_pieces(batches: Iterable[Batch], most: int | None) -> Iterator[Batch]:
-    """Batches of at most that many samples: larger ones are cut. No figure depends on how samples are batched."""
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-        raise BatchError(f"micro_batch is {most!r}; expected how many samples to measure at once, 1 or more.")
-    for batch in batches:
-        if most is None or batch.size <= most:
-            yield batch
-        else:
-            yield from _cut(batch, most)
-
-
-def _cut(batch: Batch, most: int) -> Iterator[Batch]:
-    if any(x.ndim > 1 and x.shape[0] == x.shape[1] == batch.size for x in batch.tensors()):
-        raise BatchError(
-            f"an input has two axes of {batch.size}, as many as there are samples, so micro_batch cannot tell which to "
-            "cut. Give smaller batches instead."
-        )
-    for start in range(0, batch.size, most):
-        yield batch.some(start, min(most, batch.size - start))
-
-
-def joined(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
-    """Consecutive batches as one, up to that many samples, where one tensor each can hold them.
-
-    No figure depends on how samples are batched, and fewer, larger passes take less time. A joined batch is good
-    until the next one is asked for: its inputs are written over.
-    """
-    waiting: list[Batch] = []
-    space: list[Tensor] = []
-    for batch in batches:
-        if waiting and (sum(b.size for b in waiting) + batch.size > most or not _alike(waiting[0], batch)):
-            yield _as_one(waiting, space)
-            waiting = []
-        waiting.append(batch)
-    if waiting:
-        yield _as_one(waiting, space)
-
-
-def _alike(first: Batch, other: Batch) -> bool:
-    """Whether both are plain tensors with one row per sample, of one shape."""
-    a, b = first.inputs, other.inputs
-    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or len(a) != first.size or first.labels:
-        return False
-    return (a.shape, a.dtype, first.targets.shape) == (b.shape, b.dtype, other.targets.shape)
-
-
-def _as_one(batches: list[Batch], space: list[Tensor]) -> Batch:
-    """The batches joined, in space that is kept: to come by fresh memory takes longer than to copy into it."""
-    if len(batches) == 1:
-        return batches[0]
-    rows, example = sum(b.size for b in batches), batches[0].inputs
-    if not space or space[0].shape[1:] != example.shape[1:] or len(space[0]) < rows or space[0].dtype != example.dtype:
-        space[:] = [example.new_empty((rows, *example.shape[1:]))]
-    inputs = torch.cat([b.inputs for b in batches], out=space[0][:rows])
-    return Batch(inputs, torch.cat([b.targets for b in batches]), batches[0].calling)
 
 
 def some_samples(tensor: Tensor, size: int, start: int, count: int) -> Tensor:

@@ -15,7 +15,9 @@ from torch import nn
 from walkback._version import __version__
 from walkback.errors import InputError
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
-from walkback.protocol.batches import Batch, Calling, in_pieces, joined, read_batches
+from walkback.protocol.batch_sizes import in_pieces, joined
+from walkback.protocol.batches import Batch, read_batches
+from walkback.protocol.calling import Calling
 from walkback.protocol.capture import Capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks

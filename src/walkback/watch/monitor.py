@@ -23,7 +23,7 @@ from typing import Any
 from torch import nn
 
 from walkback.errors import WalkbackError, WalkbackWarning
-from walkback.protocol.batches import Calling
+from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss

@@ -13,7 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from walkback.protocol.alignment import AlignmentMeter
-from walkback.protocol.batches import Batch, Calling, read_batches
+from walkback.protocol.batches import Batch, read_batches
+from walkback.protocol.calling import Calling
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnose import LOOK_SAMPLES

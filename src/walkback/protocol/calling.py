@@ -1,0 +1,71 @@
+"""How a model is called besides its batch, and what a call that does not fit it is told."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from walkback.errors import BatchError
+from walkback.protocol.outputs import Logits, logits_beside_loss, logits_of
+
+
+@dataclass(frozen=True)
+class Calling:
+    """How a model is called besides its batch, and which part of what it returns are the logits."""
+
+    forward_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments, the same for every batch."""
+    logits: Logits = None
+
+    def __post_init__(self) -> None:
+        names = self.forward_kwargs
+        if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names):
+            raise BatchError(
+                f"forward_kwargs is {type(names).__name__} {names!r}; expected a mapping of names to values."
+            )
+
+    def __call__(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The model's logits for some inputs, and for labels by name where it needs them."""
+        output = self.output(model, inputs, labels)
+        return logits_beside_loss(output, self.logits) if labels else logits_of(output, self.logits)
+
+    def output(self, model: Callable[..., Any], inputs: Any, labels: Mapping[str, Tensor] | None = None) -> Any:
+        """All that the model returns."""
+        named = {**(labels or {}), **self.forward_kwargs}
+        if isinstance(inputs, Mapping):
+            twice = sorted(set(map(str, inputs)) & set(self.forward_kwargs))
+            if twice:
+                raise BatchError(f"forward_kwargs holds {', '.join(twice)}, and so do the batches. Leave it to one.")
+            args, kwargs = (), {**inputs, **named}
+        else:
+            args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), named
+        try:
+            return model(*args, **kwargs)
+        except TypeError as error:
+            misfit = _misfit(model, args, kwargs)
+            if misfit is None:
+                raise
+            raise BatchError(misfit) from error
+
+
+def _misfit(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+    """What a model's forward lacks or does not take; None where the arguments fit it."""
+    forward = getattr(model, "forward", model)
+    try:
+        signature = inspect.signature(forward)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        given = ", ".join([f"{len(args)} in order"] * bool(args) + sorted(kwargs)) or "none"
+        return (
+            f"{type(model).__name__}.forward{signature} does not fit the arguments of a batch ({given}): {error}. "
+            "What is the same for every batch goes into forward_kwargs={'name': value}; what each sample has of its "
+            "own into the batch: ((input_1, input_2), targets), or a mapping with labels."
+        )
+    return None
