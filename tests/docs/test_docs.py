@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import NamedTuple
 import pytest
 import typer
 
-from walkback import registry
+from plugins.installing import EXAMPLE, lay_out_example, on_path
 from walkback.cli.main import app_for
+from walkback.registry import GROUPS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-RUN = (
-    sorted(DOCS.glob("quickstart/*.md"))
-    + sorted(DOCS.glob("extend/*.md"))
-    + [DOCS / "protocol.md", DOCS / "verdicts.md"]
-)
+EXTEND = sorted(DOCS.glob("extend/*.md"))
+RUN = [*sorted(DOCS.glob("quickstart/*.md")), *EXTEND, DOCS / "protocol.md", DOCS / "verdicts.md"]
 TOLD = [*RUN, DOCS / "index.md", DOCS / "install.md", DOCS / "reports.md", ROOT / "README.md"]
 PAGES = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "evidence_notes")
 """Notes are paragraphs of EVIDENCE.md, and their links are those of that page."""
@@ -41,35 +38,48 @@ def named(page):
     return page.relative_to(ROOT).as_posix()
 
 
-def add_file(fence, tmp_path, monkeypatch):
-    """The file where the package finds it, without touching the package."""
-    target = tmp_path / Path(fence.title).relative_to("src")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(fence.code, encoding="utf-8")
-    package = importlib.import_module(".".join(Path(fence.title).parent.parts[1:]))
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(target.parent)])
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    """examples/plugin, whose files docs/extend shows, as it is where it is installed."""
+    folder = tmp_path_factory.mktemp("site")
+    lay_out_example(folder)
+    with on_path(folder):
+        yield
 
 
-def add_row(fence, monkeypatch):
-    table = getattr(registry, fence.title.rpartition(" ")[2])
-    for name, target in eval(f"{{{fence.code}}}").items():
-        assert name not in table
-        monkeypatch.setitem(table._rows, name, target)
+@pytest.fixture
+def _as_the_page_has_it(page, request):
+    if (page if isinstance(page, str) else named(page)).startswith("docs/extend/"):
+        request.getfixturevalue("plugin")
 
 
 @pytest.mark.parametrize("page", RUN, ids=named)
+@pytest.mark.usefixtures("_as_the_page_has_it")
 def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = [fence for fence in fences(page) if fence.language == "python"]
     assert blocks
     names = {"__name__": "page"}
     for fence in blocks:
-        if fence.title.endswith(".py"):
-            add_file(fence, tmp_path, monkeypatch)
-        elif fence.title:
-            add_row(fence, monkeypatch)
+        if fence.title:
+            assert fence.code == (ROOT / fence.title).read_text(encoding="utf-8"), f"copy {fence.title} to the page"
         else:
             exec(compile(fence.code, named(page), "exec"), names)
+
+
+def test_every_file_of_the_plugin_is_on_a_page():
+    shown = {fence.title for page in EXTEND for fence in fences(page)}
+    files = [file for file in sorted((EXAMPLE / "src").rglob("*.py")) if file.name != "__init__.py"]
+    assert len(files) == len(GROUPS)
+    assert {named(file) for file in files} <= shown
+
+
+@pytest.mark.parametrize("page", EXTEND, ids=named)
+def test_the_entry_points_on_the_page_are_those_of_the_plugin(page):
+    written = [fence for fence in fences(page) if fence.language == "toml"]
+    assert written
+    for fence in written:
+        assert fence.code in (ROOT / fence.title).read_text(encoding="utf-8")
 
 
 def commands():
@@ -80,6 +90,7 @@ def commands():
 
 
 @pytest.mark.parametrize(("page", "line"), list(commands()))
+@pytest.mark.usefixtures("_as_the_page_has_it")
 def test_every_command_on_the_pages_exists(page, line):
     words = shlex.split(line.partition("  #")[0])
     command, words = typer.main.get_command(app_for(())), words[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import pytest
 import torch
@@ -130,9 +131,18 @@ def test_the_credit_of_backprop_is_the_true_gradient(architecture):
         torch.testing.assert_close(credit, gradient, rtol=1e-10, atol=1e-12)
 
 
-def test_only_dfa_promises_independent_feedback():
-    promising = [name for name in METHODS if build_method(name, small("resmlp")).independent_feedback]
-    assert promising == ["dfa"]
+@every_method
+def test_what_promises_independent_feedback_has_it(name):
+    method = build_method(name, small("resmlp", width=256), torch.Generator().manual_seed(0))
+    if method.independent_feedback:
+        credits = method.credits(trace_of(method.model, *batch()))
+        cosines = [F.cosine_similarity(one, other).mean() for one, other in pairwise(credits)]
+        assert max(map(abs, cosines)) < 0.3
+
+
+def test_dfa_promises_independent_feedback_and_backprop_does_not():
+    assert build_method("dfa", small("resmlp")).independent_feedback
+    assert not build_method("bp", small("resmlp")).independent_feedback
     assert not build_method("dfa", small("resmlp"), feedback_of="block").independent_feedback
 
 

@@ -23,10 +23,10 @@ from walkback.lab.registry import ARCHITECTURES, METHODS
 from walkback.lab.zoo import build_method, build_model, freeze
 from walkback.lab.zoo.contract import DataSpec
 from walkback.lab.zoo.methods.freezing import Ladder, read_freezing
-from walkback.lab.zoo.methods.local_step import local_pass
+from walkback.lab.zoo.methods.local_step import LocalMethod, local_pass
 
 LAMBDA = 0.3
-LOCAL = [name for name in METHODS if name not in ("bp", "fa", "ep")]
+LOCAL = [name for name in METHODS if issubclass(METHODS.load(name), LocalMethod)]
 
 
 def mean_square(branch):

@@ -34,7 +34,7 @@ PITFALL = Pitfall(
     lies="rank = torch.linalg.matrix_rank(h)",
     instead="rank = torch.linalg.matrix_rank(h, rtol=1e-3)",
     question="Does every rank come with the tolerance that it was counted at?",
-    avoided="(e) weighs each direction by its share.",
+    avoided="(e) weighs each direction by its share of all, so directions of noise hardly count.",
     where="walkback_example.effective_rank:EffectiveRank",
     reproduce=reproduce,
 )

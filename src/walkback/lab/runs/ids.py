@@ -88,7 +88,7 @@ def held_to_id(result: Any, run_id: str | None, source: object, remedy: str = "t
     if said != found or said != (run_id or said):
         raise RecordError(
             f"{source} holds another run than it should: expected {run_id or said}, it says {said}, and its config is "
-            f"that of {found}. Remove it, and {remedy}."
+            f"that of {found}{_unknown(result['config'])}. Remove it, and {remedy}."
         )
     _check_baseline(result, source, remedy)
     return result
@@ -102,6 +102,18 @@ def _id_or_why(config: Mapping[str, Any]) -> str:
         return f"no run ({shortened(error)})"
     except RecordError as error:
         return f"no run ({error})"
+
+
+def _unknown(config: Mapping[str, Any]) -> str:
+    """Which of its names nobody here knows, in brackets."""
+    from walkback.errors import UnknownName
+    from walkback.lab.runs.options import require_known
+
+    try:
+        require_known(config)
+    except UnknownName as error:
+        return f" ({error})"
+    return ""
 
 
 def _check_baseline(result: Mapping[str, Any], source: object, remedy: str) -> None:

@@ -81,6 +81,12 @@ def identifying_options(config: RunConfig, section: str) -> dict[str, Any]:
     return dict(getattr(config, section))
 
 
+def require_known(settings: Mapping[str, Any]) -> None:
+    """Raise `UnknownName` for the first method, architecture or data set that is not known here; nothing is loaded."""
+    for owner, registry in _OWNERS.values():
+        registry.require(str(settings.get(owner)))
+
+
 def is_own(section: str, name: str) -> bool:
     """Whether a method, architecture or data set is one of walkback's own."""
     return name in _OWNERS[section][1].own
