@@ -191,14 +191,14 @@ def test_report_shows_it_in_every_form(run, record, work, form):
 
 def test_report_shows_it_in_text_and_by_its_renderer(run, record, work):
     assert "(e) effective rank" in run("report", record).out
-    one_line = run("report", record, "--render", "one_line").out
+    one_line = run("report", record, "--as", "one_line").out
     assert "(e) fire" in one_line
     assert one_line.count("\n") == 1
-    assert run("report", record, "--render", "walkback_example.one_line:render").out == one_line
-    assert run("report", record, "--render", "one_line", "--out", work / "line.txt").status == 0
+    assert run("report", record, "--as", "walkback_example.one_line:render").out == one_line
+    assert run("report", record, "--as", "one_line", "--out", work / "line.txt").status == 0
     assert (work / "line.txt").read_text() == one_line
     assert walkback.DiagnosticReport.load(record).render("one_line") == one_line.strip()
-    assert "Did you mean 'one_line'" in run("report", record, "--render", "oneline").err
+    assert "Did you mean 'one_line'" in run("report", record, "--as", "oneline").err
 
 
 @pytest.mark.parametrize("template", ["markdown", "latex"])
@@ -359,7 +359,6 @@ def test_an_audit_trains_and_judges_them(audit, run):
 
 
 # needs the derived rendering
-@pytest.mark.xfail(strict=False, reason="the study sweeps the published four by name until it is derived")
 def test_a_study_sweeps_its_threshold(audit, run, work):
     ended = run("lab", "study", "sensitivity", audit, "--markdown", work / "pages")
     assert ended.status == 0

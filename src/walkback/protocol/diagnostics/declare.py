@@ -68,7 +68,8 @@ class Threshold:
         """The values of a sensitivity sweep."""
         if self.sweep or not self.default:
             return self.sweep
-        return tuple(self.default * 10 ** (step / 4) for step in range(-8, 9))
+        around = (self.default * 10 ** (step / 4) for step in range(-8, 9))
+        return tuple(value for value in around if not self.fault(value))
 
 
 @dataclass(frozen=True)
