@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+import resource
+import statistics
 import tempfile
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +25,7 @@ from walkback.watch.follow import TraceFollower
 from walkback.watch.replay import replay
 
 SHORT, LONG, LONGEST, GROWN = 5_000, 20_000, 200_000, 10
-ROUNDS = {LONG: 5, LONGEST: 2}
-"""Reading the longest takes half a minute."""
+ROUNDS = 3
 LIMIT = 1.3
 
 
@@ -54,21 +56,27 @@ READERS = {
 }
 
 
-def peak_of(path: Path) -> int:
-    """The peak of Python's memory while a page is made, which holds all that the other readers hold."""
-    tracemalloc.start()
-    page_of(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
+def bytes_per_line(traces: dict[int, Path]) -> float:
+    """What the peak of Python's memory grows by while a page is made, for each line more."""
+    peaks = []
+    for lines in (SHORT, LONG):
+        tracemalloc.start()
+        page_of(traces[lines])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    return (peaks[1] - peaks[0]) / (LONG - SHORT)
 
 
-def per_line(reads: Callable[[Path], object], traces: dict[int, Path], lines: int) -> dict[str, float]:
-    """The time for a line of a long trace over that for a line of the short one."""
-    variants = {"short": lambda: reads(traces[SHORT]), "long": lambda: reads(traces[lines])}
-    seconds = interleaved(variants, ROUNDS[lines])
-    each = {"short": [s / SHORT for s in seconds["short"]], "long": [s / lines for s in seconds["long"]]}
-    return ratio(each, "long", "short") | {"limit": LIMIT}
+def per_line(reads: Callable[[Path], object], traces: dict[int, Path]) -> dict[str, dict[str, float]]:
+    """The time for a line of a long trace over that for a line of the short one; the longest is read once."""
+    seconds = interleaved({str(n): lambda n=n: reads(traces[n]) for n in (SHORT, LONG)}, ROUNDS)
+    each = {name: [s / int(name) for s in times] for name, times in seconds.items()}
+    started = time.process_time()
+    reads(traces[LONGEST])
+    longest = (time.process_time() - started) / LONGEST
+    rows = {str(LONG): ratio(each, str(LONG), str(SHORT))}
+    rows[str(LONGEST)] = {"ratio": longest / statistics.median(each[str(SHORT)]), "rounds": 1}
+    return {lines: row | {"limit": LIMIT} for lines, row in rows.items()}
 
 
 def grown(path: Path) -> dict[str, float]:
@@ -86,7 +94,7 @@ def grown(path: Path) -> dict[str, float]:
                 file.write(more.replace(f'"step": {LONG}', f'"step": {step}'))
         follower.look()
 
-    return ratio(interleaved({"again": again, "all": lambda: TraceFollower(path).look()}, ROUNDS[LONG]), "again", "all")
+    return ratio(interleaved({"again": again, "all": lambda: TraceFollower(path).look()}, ROUNDS), "again", "all")
 
 
 def main() -> None:
@@ -94,14 +102,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         traces = {n: write_trace(Path(folder, f"t{n}.jsonl"), n) for n in (SHORT, LONG, LONGEST)}
         for name, reads in READERS.items():
-            rows[name] = {str(lines): per_line(reads, traces, lines) for lines in ROUNDS}
+            rows[name] = per_line(reads, traces)
             told = ", ".join(f"{row['ratio']:.2f} at {int(lines):,}" for lines, row in rows[name].items())
             print(f"  {name:16s} {told} × the time per line", flush=True)
-        peaks, live = {n: peak_of(traces[n]) for n in ROUNDS}, grown(traces[LONG])
-    memory = (peaks[LONGEST] - peaks[LONG]) / (LONGEST - LONG)
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        memory, live = bytes_per_line(traces), grown(traces[LONG])
     print(f"  {memory:.0f} bytes a line; a look at {GROWN} new lines takes {live['ratio']:.4f} of one at all")
     content = {"what": f"time per line over that of {SHORT} lines", "ratios": rows}
-    content |= {"bytes_per_line": memory, "peak_mib": {str(n): peak / 2**20 for n, peak in peaks.items()}}
+    content |= {"bytes_per_line": memory, "resident_mib": resident}
     content |= {"live_look": live, "short": SHORT, "lines": LONG, "grown": GROWN}
     print(f"written to {write('bench_traces', content)}")
 
