@@ -179,7 +179,7 @@ def failing():
 def test_check_fails_where_one_no_longer_shows_what_it_claims(monkeypatch, capsys, reproduce, words):
     assert walkback(monkeypatch, capsys, "check", "1", "2")[0] == 0
     changed = PITFALLS.load("2").__class__(**{**vars(PITFALLS.load("2")), "reproduce": reproduce})
-    monkeypatch.setitem(PITFALLS._objects, "2", changed)
+    monkeypatch.setattr("walkback.pitfalls.clamped_cosine.PITFALL", changed)
     status, out, _ = walkback(monkeypatch, capsys, "check", "1", "2")
     assert status == 1
     assert words in out

@@ -139,5 +139,5 @@ def test_everything_on_record_is_known():
     kinds = {path.name: what_is(path).kind for path in (ROOT / "results").glob("*.json")}
     assert {kind for name, kind in kinds.items() if name.startswith("audit_")} == {Kind.AUDIT}
     assert {kind for name, kind in kinds.items() if name.startswith(("ablation_", "sensitivity_"))} == {Kind.STUDY}
-    golden = {path.name: what_is(path).kind for path in (ROOT / "tests" / "golden").iterdir()}
+    golden = {path.name: what_is(path).kind for path in (ROOT / "tests" / "golden").iterdir() if path.is_file()}
     assert set(golden.values()) == {Kind.PUBLISHED, Kind.ROWS, Kind.TRACE}

@@ -35,6 +35,8 @@ class _Shown:
     """Whose firings the panel must not lose."""
     threshold: str = ""
     log: bool = False
+    always: bool = True
+    """Whether it has its place where nothing was measured, too."""
 
 
 def _shown() -> list[_Shown]:
@@ -48,14 +50,20 @@ def _shown() -> list[_Shown]:
 def _of(one: type[Diagnostic], scalar: Scalar) -> _Shown:
     log = scalar.axis == "log"
     if scalar.name != one.curve_name():
-        return _Shown(scalar.name, scalar.titled, log=log)
-    return _Shown(scalar.name, f"({one.letter}) {scalar.titled}", one.letter, scalar.threshold, log)
+        return _Shown(scalar.name, scalar.titled, log=log, always=one.listed == "always")
+    title = f"({one.letter}) {scalar.titled}"
+    return _Shown(scalar.name, title, one.letter, scalar.threshold, log, one.listed == "always")
+
+
+def _known(trace: Traced, panel: _Shown) -> bool:
+    return any(value is not None for value in trace.series(panel.name))
 
 
 def draw(traces: Sequence[Traced], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Panels over the epochs (where there are none: the steps); a cross marks where a run would stop."""
     limits = (thresholds or DiagnosticThresholds()).model_extra or {}
-    shown = _shown()
+    # What no diagnostic asks to be listed by, and no trace holds, has no panel.
+    shown = [panel for panel in _shown() if panel.always or any(_known(trace, panel) for trace in traces)]
     rows = math.ceil(len(shown) / _ACROSS)
     figure = new_figure(9.6, 3.2 * rows)
     panels = figure.subplots(rows, _ACROSS, sharex=True, squeeze=False)
