@@ -128,13 +128,7 @@ def of_grid(found: dict[str, Any]) -> list[Row]:
 def of_traces(found: dict[str, Any]) -> list[Row]:
     lines, grown, short = found["lines"], found["grown"], f"of {found['short']:,} lines"
     rows = [
-        Row(
-            f"{name} of a trace of {int(n):,} lines, time per line",
-            short,
-            r["ratio"],
-            r["limit"],
-            spread(r) if r["rounds"] > 1 else "",
-        )
+        Row(f"{name} of a trace of {int(n):,} lines, time per line", short, r["ratio"], r["limit"], spread(r))
         for name, lengths in found["ratios"].items()
         for n, r in lengths.items()
     ]
