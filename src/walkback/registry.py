@@ -273,6 +273,7 @@ DIAGNOSTICS = Registry(
         "layer_cosine": "walkback.protocol.diagnostics.layer_cosine:LayerCosine",
         "perturbation": "walkback.protocol.diagnostics.perturbation:Perturbation",
         "nudge": "walkback.protocol.diagnostics.nudge:Nudge",
+        "depth_gain": "walkback.protocol.diagnostics.depth_gain:DepthGain",
     },
     group="diagnostics",
     check="walkback.protocol.diagnostics.check:check_diagnostic",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from walkback.errors import BaselineError, BatchError, InputError, WalkbackWarning
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
-from walkback.protocol.losses import Answers, Loss, count_correct
+from walkback.protocol.losses import Answers, Loss, count_correct, right_of_each
 from walkback.protocol.outputs import Logits
 from walkback.protocol.own_loss import labels_needed, with_loss
+from walkback.protocol.pairing import Answered
 from walkback.protocol.parameters import parameters_of, shapes_of
+from walkback.protocol.redrawn import check_trained, redraw_at_norms
 from walkback.protocol.schema import shortened
-from walkback.protocol.scores import FrozenBaseline, Score
+from walkback.protocol.scores import BlocksAt, FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, Parts, Stages, find_stages, named_stages
 from walkback.protocol.still import kept_still
 from walkback.protocol.untouched import underneath, untouched
@@ -40,6 +42,8 @@ def frozen_baseline(
     logits: Logits = None,
     forward_kwargs: Mapping[str, Any] | None = None,
     loss: Loss | None = None,
+    blocks_at: BlocksAt = "init",
+    trained: nn.Module | Mapping[str, Tensor] | None = None,
 ) -> FrozenBaseline:
     """Train the caller's model again with its blocks frozen, and return the score that (d) compares with.
 
@@ -63,8 +67,13 @@ def frozen_baseline(
         logits: which part of what the model returns are the logits.
         forward_kwargs: further arguments for every call of the model.
         loss: as for `diagnose`; the accuracy then takes the targets as they are, else as the model's own loss does.
+        blocks_at: `init` leaves the blocks as `make_model` built them. `trained norms` draws each of their parameters
+            anew and gives it the norm that it has in `trained`: blocks which are nearly the identity at init are a
+            linear model, and these are none. Give that baseline to `diagnose` as `random_baseline=`.
+        trained: the trained network, or its state_dict, for `trained norms`.
     """
     _check_arguments(train_fn, make_model, config)
+    norms_of = check_trained(blocks_at, trained)
     batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})
     if seed is not None:
@@ -73,6 +82,8 @@ def frozen_baseline(
     calling = Calling(forward_kwargs or {}, logits)
     names, frozen = freeze_blocks(model, batches, Parts(blocks, stem, head), calling)
     plain = underneath(model)
+    if norms_of is not None:
+        redraw_at_norms(frozen, norms_of)
     record: dict[str, Any] = {
         "frozen_blocks": names,
         "frozen_parameters": tuple(frozen),
@@ -88,7 +99,9 @@ def frozen_baseline(
     if score is not result:
         _check_trained(before, _learning(plain, frozen))
     scored: dict[str, Any] = {"accuracy": score.value, "samples": score.samples, "answers": score.answers}
-    return FrozenBaseline(seed=seed, config=settings, **record, **(scored if score.is_accuracy else {"score": score}))
+    scored["correct"] = score.correct
+    record |= {"blocks_at": blocks_at} | (scored if score.is_accuracy else {"score": score})
+    return FrozenBaseline(seed=seed, config=settings, **record)
 
 
 def _check_arguments(train_fn: Any, make_model: Any, config: Any) -> None:
@@ -224,11 +237,13 @@ def accuracy(
 ) -> Score:
     """The share of right predictions on labelled batches; the model is left as it was."""
     plain = underneath(model)
-    counted = Answers(0, 0, 0)
+    counted, each = Answers(0, 0, 0), list[tuple[Tensor, Tensor] | None]()
     with untouched(plain), torch.no_grad():
         taken, ready = with_loss(plain, read_batches(batches, plain, calling=calling), loss)
         for batch in ready:
-            answers = count_correct(batch.call(plain), batch.targets) if taken.counted else None
+            logits = batch.call(plain)
+            answers = count_correct(logits, batch.targets) if taken.counted else None
+            each.append(right_of_each(logits, batch.targets))
             if answers is None:
                 why = taken.remark or "accuracy needs class indices as targets."
                 raise BatchError(
@@ -239,4 +254,13 @@ def accuracy(
     score = counted.score()
     if score is None:
         raise BatchError("every target of eval_batches is marked as not to be scored (−100), so there is no accuracy.")
-    return score
+    return score.model_copy(update={"correct": _answered(each)})
+
+
+def _answered(parts: Sequence[tuple[Tensor, Tensor] | None]) -> Answered | None:
+    """Which samples were answered rightly; None where samples have no one class."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    right, labels = (torch.cat(column).numpy() for column in zip(*known, strict=True))
+    return Answered.of(right, labels)

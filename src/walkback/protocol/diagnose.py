@@ -78,6 +78,7 @@ def diagnose(
     gather: bool | None = None,
     reference: nn.Module | str | None = None,
     gradients: bool = True,
+    random_baseline: float | Score | FrozenBaseline | None = None,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -120,10 +121,12 @@ def diagnose(
         reference: where the true gradient comes from, if not from the network: a plain twin of it, of the same
             function; or `declared` to keep a declared backward pass that is not its gradient, unchecked, for Γ alone.
         gradients: False for networks that no loss is backpropagated through: (a) and the accuracy are measured alone.
+        random_baseline: the score of a second baseline, whose blocks are at random with the trained blocks' norms, from
+            `frozen_baseline(..., blocks_at="trained norms")`, for depth gain.
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
-    given = GivenScores.of(headline_acc, score, frozen_baseline_acc)
+    given = GivenScores.of(headline_acc, score, frozen_baseline_acc, random_baseline)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     tester = _tester(meter, functional)
     reduction = TokenReduction.named(tokens) if tokens is not None else None

@@ -24,13 +24,19 @@ class GivenScores:
     score: Score | None = None
     """The headline in another unit."""
     baseline: FrozenBaseline | None = None
+    random: FrozenBaseline | None = None
+    """The second baseline, with blocks at random and the norms of the trained ones."""
 
     @classmethod
     def of(
-        cls, headline_acc: float | Score | None, score: Score | None, baseline: float | Score | FrozenBaseline | None
+        cls,
+        headline_acc: float | Score | None,
+        score: Score | None,
+        baseline: float | Score | FrozenBaseline | None,
+        random: float | Score | FrozenBaseline | None = None,
     ) -> GivenScores:
         """Refuse what is no score, and units that cannot be compared."""
-        given = cls(_headline(headline_acc), _other(score), _baseline(baseline))
+        given = cls(_headline(headline_acc), _other(score), _baseline(baseline), _random(random))
         known = given.baseline.measured if given.baseline is not None else None
         if known is None or given.score is None or known.is_accuracy or known.same_unit_as(given.score):
             return given
@@ -50,6 +56,10 @@ class GivenScores:
             fields |= (
                 _accuracy_fields("frozen_baseline", known) if known.is_accuracy else {"frozen_baseline_score": known}
             )
+        if self.random is not None:
+            known = self.random.measured
+            fields |= {"random_baseline_acc": known.value, "random_baseline_samples": known.samples}
+            fields |= {"random_baseline_correct": known.correct}
         return fields
 
     def warnings(self, counted: dict[str, Any], seed: int | None) -> list[str]:
@@ -62,7 +72,10 @@ class GivenScores:
 
 
 def _accuracy_fields(name: str, score: Score) -> dict[str, Any]:
-    return {f"{name}_acc": score.value, f"{name}_samples": score.samples, f"{name}_answers": score.answers}
+    fields: dict[str, Any] = {f"{name}_acc": score.value, f"{name}_samples": score.samples}
+    fields[f"{name}_answers"] = score.answers
+    # Without them, those that were counted on the batches stay.
+    return fields | ({f"{name}_correct": score.correct} if score.correct is not None else {})
 
 
 def _unit(score: Score) -> str:
@@ -96,8 +109,16 @@ def _baseline(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | 
     if isinstance(given, Score) and not given.is_accuracy:
         return FrozenBaseline(score=given)
     if isinstance(given, Score):
-        return FrozenBaseline(accuracy=given.value, samples=given.samples, answers=given.answers)
+        return FrozenBaseline(accuracy=given.value, samples=given.samples, answers=given.answers, correct=given.correct)
     return FrozenBaseline(accuracy=_accuracy("frozen_baseline_acc", given))
+
+
+def _random(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
+    baseline = FrozenBaseline(accuracy=_accuracy("random_baseline", given)) if isinstance(given, Real) else given
+    known = _baseline(baseline)
+    if known is not None and not known.measured.is_accuracy:
+        raise InputError("random_baseline is in another unit than accuracy; give the accuracy of that network.")
+    return known
 
 
 def _accuracy(name: str, given: Any) -> float:

@@ -33,14 +33,8 @@ def read(measured: Measurements, thresholds: DiagnosticThresholds | None = None)
 
 def listed(readings: Iterable[Reading], panel: Panel) -> tuple[Reading, ...]:
     """The readings that a report has: of the panel's members, and of those that ask to be listed."""
-    asked = {one.letter: one.listed for one in known().values() if panel.member(one.letter) is None}
-    wanted = {"always": True, "measured": False, "never": False}
-    return tuple(
-        reading
-        for reading in readings
-        if wanted[asked.get(reading.letter, "always")]
-        or (asked[reading.letter] == "measured" and reading.state is not State.NOT_MEASURED)
-    )
+    others = {one.letter: one for one in known().values() if panel.member(one.letter) is None}
+    return tuple(r for r in readings if r.letter not in others or others[r.letter].is_listed(r))
 
 
 def verdicts_on(readings: Sequence[Reading], deciding: str, require_all: bool = False) -> dict[str, PanelVerdict]:

@@ -166,6 +166,18 @@ def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
     return Answers(int(hits.sum()), int(scored.sum()), samples, surprise, classes)
 
 
+def right_of_each(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Whether each scored sample is answered rightly, and its class, (N,) each; None where samples have no one class.
+
+    A row with NaN is answered wrongly.
+    """
+    if logits.ndim != 2 or targets.is_floating_point() or targets.shape != logits.shape[:1]:
+        return None
+    scored, known = targets != IGNORED, ~logits.isnan().any(dim=1)
+    right = (logits.argmax(dim=1) == targets) & known
+    return right[scored].detach().cpu(), targets[scored].detach().long().cpu()
+
+
 def _surprise(logits: Tensor, targets: Tensor) -> float:
     """Σ −log p of the right token over all scored ones, in fp64; sequence after sequence, to save memory."""
     rows = zip(logits.detach(), targets.long(), strict=True)

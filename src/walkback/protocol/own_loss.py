@@ -69,7 +69,7 @@ class LossTaken:
         return {name: value for name, value in measured.items() if self.counted or name not in COUNTED}
 
 
-COUNTED = ("headline_acc", "headline_samples", "headline_answers", "perplexity", "tokens")
+COUNTED = ("headline_acc", "headline_samples", "headline_answers", "headline_correct", "perplexity", "tokens")
 """What is counted from logits and targets."""
 
 MOVED = (

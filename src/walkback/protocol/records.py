@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from walkback.addresses import allow
 from walkback.errors import RecordError
 from walkback.protocol.contradictions import contradictions
+from walkback.protocol.pairing import Answered
 from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Record, load_record, plain, read_json
 from walkback.protocol.scores import Frozen, ScoreNumber, out_of_range
 from walkback.protocol.scores import FrozenBaseline as FrozenBaseline
@@ -177,6 +178,15 @@ class Measurements(Record):
     """The frozen baseline in another unit; where it is given, (d) is judged in that."""
     frozen: Frozen | None = None
     """What the baseline froze; None where that is not known."""
+    headline_correct: Answered | None = None
+    """Which samples the network answers rightly, in their order: of the headline where it says so, else of the
+    batches."""
+    frozen_baseline_correct: Answered | None = None
+    """Which samples the frozen baseline answers rightly."""
+    random_baseline_acc: ScoreNumber | None = None
+    """Of a second baseline, whose blocks were drawn at random with the norms of the trained ones."""
+    random_baseline_samples: int | None = Field(default=None, ge=1)
+    random_baseline_correct: Answered | None = None
 
     classes: int | None = None
     """How many an answer is chosen from: guessing is right once in that many. Of language models, the tokens."""
@@ -217,7 +227,7 @@ class Measurements(Record):
             raise ValueError("no sites: expected the figures of h_0 … h_L")
         if count is not None and self.stability_layer is not None and self.stability_layer >= count:
             raise ValueError(f"stability_layer {self.stability_layer} is not one of the {count} sites")
-        for name in ("headline_acc", "frozen_baseline_acc"):
+        for name in ("headline_acc", "frozen_baseline_acc", "random_baseline_acc"):
             if fault := out_of_range(name, getattr(self, name)):
                 raise ValueError(fault)
         return self

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from walkback.protocol.json_codec import NON_FINITE
+from walkback.protocol.pairing import Answered
 from walkback.protocol.schema import SCHEMA_VERSION, Record, load_record, plain, read_json
 
 ACCURACY = "accuracy"
@@ -48,6 +49,9 @@ class Score(Record):
     """How many answers were scored, where a sample has several: the tokens of all sequences."""
     unit: str = Field(default=ACCURACY, min_length=1)
     higher_is_better: bool = True
+    correct: Answered | None = None
+    """Of an accuracy, which samples were answered rightly, in the order of the test set: one boolean for each. Two
+    scores on the same samples are then compared in pairs, which tells far smaller differences."""
 
     @model_validator(mode="before")
     @classmethod
@@ -66,6 +70,8 @@ class Score(Record):
                 raise ValueError("of accuracy more is better; name another unit=, such as 'error rate'")
         if self.samples is not None and self.answers is not None and self.answers < self.samples:
             raise ValueError(f"{self.answers} answers of {self.samples} samples; expected one of each sample or more")
+        if self.correct is not None and (fault := _not_of(self.correct, self)):
+            raise ValueError(fault)
         return self
 
     @property
@@ -80,6 +86,21 @@ class Score(Record):
     def same_unit_as(self, other: Score) -> bool:
         """Whether the two can be compared."""
         return (self.unit, self.higher_is_better) == (other.unit, other.higher_is_better)
+
+
+def _not_of(correct: Answered, score: Score) -> str:
+    """Why right answers cannot be those of a score; empty where they can."""
+    if not score.is_accuracy or score.answers is not None:
+        return "correct is for accuracies with one answer for each sample"
+    if score.samples not in (None, correct.samples):
+        return f"correct holds {correct.samples} samples, and samples is {score.samples}; expected one for each"
+    if abs(correct.share - score.value) > 1e-6:
+        return f"correct holds {correct.share:.6f} right answers, and value is {score.value}; expected the same share"
+    return ""
+
+
+BlocksAt = Literal["init", "trained norms"]
+"""Where the blocks of a baseline were frozen: as the network is built, or drawn anew with the norms of trained ones."""
 
 
 class Frozen(Record):
@@ -108,6 +129,9 @@ class FrozenBaseline(Record):
     samples: int | None = Field(default=None, ge=1)
     """Behind the accuracy, as in `Score`; so are the answers."""
     answers: int | None = Field(default=None, ge=1)
+    correct: Answered | None = None
+    """Which samples were answered rightly, as in `Score`."""
+    blocks_at: BlocksAt = "init"
     score: Score | None = None
     """Where it is in another unit than accuracy."""
     seed: int | None = None
@@ -129,6 +153,7 @@ class FrozenBaseline(Record):
             raise ValueError(fault)
         if self.score is not None and self.score.is_accuracy:
             raise ValueError("score= is an accuracy; give it as accuracy=")
+        _ = self.measured  # what does not fit the accuracy is refused there
         return self
 
     @property
@@ -137,7 +162,7 @@ class FrozenBaseline(Record):
         if self.score is not None:
             return self.score
         assert self.accuracy is not None
-        return Score(value=self.accuracy, samples=self.samples, answers=self.answers)
+        return Score(value=self.accuracy, samples=self.samples, answers=self.answers, correct=self.correct)
 
     @property
     def frozen(self) -> Frozen | None:

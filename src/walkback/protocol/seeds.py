@@ -8,11 +8,14 @@ from typing import Literal
 import numpy as np
 
 from walkback.errors import InputError
+from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.records import DiagnosticReport, Interval, State
 from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
 from walkback.protocol.uncertainty import mean_interval
 from walkback.protocol.verdict import TRUSTWORTHY, kind_of
 
+ENOUGH_SEEDS = 3
+"""From which a spread over seeds says anything."""
 Agreement = Literal["unanimous", "mixed"]
 
 
@@ -29,6 +32,8 @@ class DiagnosticSummary(Record):
     """Of the mean, over seeds."""
     unit: str = ""
     threshold: Number | None = None
+    case: str = ""
+    """What the interval of the mean over three seeds or more shows, where the diagnostic has cases for that."""
     fragile: int = 0
     """How many seeds' readings were fragile on their own."""
 
@@ -128,6 +133,8 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
     figures = [reading.figure for reading in readings]
     mean, sd = _mean_sd(figures)
     known = np.array([f for f in figures if f is not None], dtype=np.float64)
+    interval, diagnostic = mean_interval(known), by_letter(letter)
+    several = diagnostic is not None and interval is not None and known.size >= ENOUGH_SEEDS
     return DiagnosticSummary(
         letter=letter,
         name=readings[0].name,
@@ -135,7 +142,8 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
         agreement=_agreement([reading.state for reading in readings]),
         mean=mean,
         sd=sd,
-        interval=mean_interval(known),
+        interval=interval,
+        case=diagnostic.case_over_seeds(interval) if several and diagnostic and interval else "",
         unit=next((r.unit for r in readings if r.figure is not None), readings[0].unit),
         threshold=readings[0].threshold,
         fragile=sum(reading.fragile for reading in readings),

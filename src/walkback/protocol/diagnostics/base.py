@@ -95,6 +95,16 @@ class Diagnostic:
         """The quantities from the merged part, by name."""
         raise NotImplementedError
 
+    @classmethod
+    def is_listed(cls, reading: Reading) -> bool:
+        """Whether a report has this reading of it where the panel does not name it."""
+        return cls.listed == "always" or (cls.listed == "measured" and reading.state is not State.NOT_MEASURED)
+
+    @classmethod
+    def case_over_seeds(cls, mean: Interval) -> str:
+        """Which of its cases the interval of the mean over three seeds or more shows; empty where it has none."""
+        return ""
+
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the first quantity, at its worst site, crosses the first threshold."""
         quantity = self.quantities[0]
@@ -188,7 +198,7 @@ class ReadingMaker:
         """Measured, by a diagnostic that never fires."""
         return Reading(**self._common, state=State.REPORTED, figure=figure, sentence=sentence)
 
-    def undecided(self, figure: float, why: str) -> Reading:
+    def undecided(self, figure: float | None, why: str) -> Reading:
         """A figure that nothing is there to judge by, and what is missing."""
         return Reading(**self._common, state=State.UNDECIDED, figure=figure, sentence=why)
 

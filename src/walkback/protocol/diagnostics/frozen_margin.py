@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, even_grid
+from walkback.protocol.pairing import Answered, pairs_with
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.scores import Score
 from walkback.protocol.wording import figure as written
@@ -137,10 +138,18 @@ def _gained(margin: float, amount: str) -> str:
     return f"Training the blocks {'gains' if margin >= 0 else 'loses'} {amount} against leaving them at random"
 
 
+def _is_theirs(correct: Answered | None, accuracy: float | None) -> bool:
+    """Whether the answers are those behind the headline, not others that were counted on the batches."""
+    return correct is not None and accuracy is not None and abs(correct.share - accuracy) < 1e-6
+
+
 def _interval(measured: Measurements) -> Interval | None:
-    from walkback.protocol.uncertainty import margin_interval
+    from walkback.protocol.uncertainty import LEVEL, margin_interval
 
     m = measured
+    pairs = pairs_with(m.headline_correct, m.frozen_baseline_correct)
+    if pairs is not None and _is_theirs(m.headline_correct, m.headline_acc):
+        return pairs.difference_interval(LEVEL)
     if m.headline_samples is None or m.frozen_baseline_samples is None:
         return None
     assert m.headline_acc is not None
