@@ -32,6 +32,7 @@ from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
 from walkback.protocol.own_loss import LossTaken, with_loss
 from walkback.protocol.panels import panel_named
+from walkback.protocol.readout_meter import ReadoutMeter
 from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
@@ -79,6 +80,7 @@ def diagnose(
     reference: nn.Module | str | None = None,
     gradients: bool = True,
     random_baseline: float | Score | FrozenBaseline | None = None,
+    readouts: bool = False,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -123,6 +125,8 @@ def diagnose(
         gradients: False for networks that no loss is backpropagated through: (a) and the accuracy are measured alone.
         random_baseline: the score of a second baseline, whose blocks are at random with the trained blocks' norms, from
             `frozen_baseline(..., blocks_at="trained norms")`, for depth gain.
+        readouts: fit a linear readout to every site, cross-validated on the batches: what the blocks add to h_0, and
+            what the head makes of h_L. It needs classes as targets, and some hundreds of samples.
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
@@ -140,6 +144,7 @@ def diagnose(
             plain, batches, parts, taken, reduction, meter, sites, micro_batch, ranks, given.baseline, source, as_found
         )
         session.tester = tester
+        session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure())
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
     fields |= given.fields()
@@ -169,6 +174,14 @@ def _tester(meter: AlignmentMeter | None, samples: int | None) -> FunctionalMete
     return FunctionalMeter(meter.rule, samples)
 
 
+def _alone(ranks: Ranks, **asked: Any) -> bool:
+    """Whether something was asked for; what one process measures by itself is refused where several measure."""
+    name, value = next(iter(asked.items()))
+    if ranks.ranks > 1 and value not in (None, False):
+        raise InputError(f"{name}= is measured by one process alone. Pass gather=False on one rank, with all batches.")
+    return value not in (None, False)
+
+
 @dataclass
 class Session:
     """One measurement of one network: batches in, fields of `Measurements` out."""
@@ -186,6 +199,7 @@ class Session:
     source: Source = field(default_factory=Source)
     as_found: AsFound = nullcontext
     tester: FunctionalMeter | None = None
+    readouts: ReadoutMeter | None = None
     chain: Chain | None = None
     checked: bool = False
     """Whether the reference gradient is known to be that of the network."""
@@ -212,6 +226,8 @@ class Session:
                 fidelity = fidelity_of(seen, reference.exact) if reference.judged else Fidelity(None)
             folding.add(seen)
             self._align(seen, reference)
+            if self.readouts is not None:
+                self.readouts.add(seen)
             if self.tester is not None:
                 with self.as_found():
                     self.tester.keep(batch, seen)
@@ -224,6 +240,8 @@ class Session:
         fields = folding.fields() | fidelity.fields() | {"reference_check": check}
         if self.tester is not None:
             fields |= self.tester.fields(self.model, chain, self.taken.loss, reference.sight)
+        if self.readouts is not None:
+            fields |= self.readouts.fields()
         return fields
 
     def _align(self, seen: Capture, reference: Reference) -> None:

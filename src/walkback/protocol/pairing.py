@@ -167,22 +167,23 @@ class Pairs:
         product = a * d - b * c
         return (max(product - n / 2, 0) if product > 0 else product) / sqrt(margins)
 
-    def error_reduction_interval(self, level: float) -> Interval | None:
+    def error_reduction_interval(self, level: float, share: float = 1.0) -> Interval | None:
         """The interval of the relative error reduction; None where both answered everything rightly.
 
         Bonett and Price's for a ratio of paired proportions, here of the errors: Wilson's limits of both among the
-        samples that either got wrong, narrowed by what the pairs share.
+        samples that either got wrong, narrowed by what the pairs share. With a `share` below 1 the samples count as
+        so many fewer.
         """
         from scipy.special import ndtri
 
         from walkback.protocol.records import Interval
 
-        wrong = self.first + self.second + self.neither
+        wrong = share * (self.first + self.second + self.neither)
         if not wrong:
             return None
-        mine, others = self.second + self.neither, self.first + self.neither
+        mine, others = share * (self.second + self.neither), share * (self.first + self.neither)
         share_1, share_2 = (mine + 1) / (wrong + 2), (others + 1) / (wrong + 2)
-        apart = sqrt((self.first + self.second + 2) / ((mine + 1) * (others + 1)))
+        apart = sqrt((share * (self.first + self.second) + 2) / ((mine + 1) * (others + 1)))
         narrowed = apart / (sqrt((1 - share_1) / (mine + 1)) + sqrt((1 - share_2) / (others + 1)))
         z = narrowed * float(ndtri((1 + level) / 2))
         (low_1, high_1), (low_2, high_2) = _wilson_limits(mine, wrong, z), _wilson_limits(others, wrong, z)
@@ -209,7 +210,7 @@ def _joined(one: float, other: float, phi: float) -> float:
     return sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
 
 
-def _wilson_limits(count: int, samples: int, z: float) -> tuple[float, float]:
+def _wilson_limits(count: float, samples: float, z: float) -> tuple[float, float]:
     middle, width = 2 * count + z * z, z * sqrt(z * z + 4 * count * (1 - count / samples))
     below = 2 * (samples + z * z)
     return max(0.0, (middle - width) / below), min(1.0, (middle + width) / below)

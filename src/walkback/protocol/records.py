@@ -109,6 +109,40 @@ class ReferenceCheck(Record):
     """Why it did not pass, or could not be checked, and what to do."""
 
 
+class Readouts(Record):
+    """Which samples a linear readout of each site answers rightly, fitted without them, and which the network does."""
+
+    correct: tuple[Answered, ...] = Field(min_length=1)
+    """Of h_0 … h_L."""
+    own: Answered
+    """Of the network's own head, on the same samples."""
+    folds: int = Field(ge=2)
+    widths: Counts
+    """How many features each site has."""
+    most_width: int = Field(ge=1)
+    """What wider features were reduced to, by a fixed random projection."""
+
+    @model_validator(mode="after")
+    def _same_samples(self) -> Readouts:
+        if len(self.widths) != len(self.correct):
+            raise ValueError(f"{len(self.widths)} widths of {len(self.correct)} sites; expected one for each")
+        for each in self.correct:
+            if fault := each.why_not_paired(self.own):
+                raise ValueError(f"a readout and the network were not scored on the same samples: {fault}")
+        return self
+
+    @property
+    def fitted_share(self) -> float:
+        """Of the samples, the share that each readout was fitted on."""
+        return 1 - 1 / self.folds
+
+    @property
+    def narrowed(self) -> str:
+        """Which widths were reduced, in words; empty where none was."""
+        most = max(self.widths)
+        return f", of {most:,} features projected to {self.most_width}" if most > self.most_width else ""
+
+
 class Measurements(Record):
     """The numbers that the protocol judges, at the sites h_0 … h_L. What is None was not measured.
 
@@ -210,6 +244,10 @@ class Measurements(Record):
     """On how many samples those rest."""
     no_functional: str = ""
     """Why they were not measured, where they were asked for."""
+    readouts: Readouts | None = None
+    """Linear readouts of every site, cross-validated on the batches."""
+    no_readouts: str = ""
+    """Why there are none, where they were asked for."""
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 

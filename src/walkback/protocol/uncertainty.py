@@ -77,7 +77,7 @@ def jackknife_interval(
     return Interval(low=estimate - reach, high=estimate + reach, level=level, how=f"jackknife over {groups} groups")
 
 
-def wilson(score: float, samples: int, level: float = LEVEL) -> tuple[float, float]:
+def wilson(score: float, samples: float, level: float = LEVEL) -> tuple[float, float]:
     """The Wilson interval of a binomial proportion."""
     z = normal_reach(level)
     centre = (score + z * z / (2 * samples)) / (1 + z * z / samples)

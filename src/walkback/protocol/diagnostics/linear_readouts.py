@@ -1,0 +1,141 @@
+"""Linear readouts: what do the blocks add that a linear model of h_0 has not, and does the head find it?
+
+Each sample is answered by a ridge regression on one site that was fitted without it (`protocol.readouts`). Nothing is
+trained again: no frozen twin is needed.
+"""
+
+from __future__ import annotations
+
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
+from walkback.protocol.pairing import Answered, Pairs
+from walkback.protocol.records import Interval, Measurements, Reading, Readouts
+
+NOT_ASKED = "It was not asked for: pass readouts=True."
+GRID = even_grid(-1.0, 0.9, 0.02)
+
+
+class OfReadouts(Diagnostic):
+    """The share of the errors of one answer that another removes, in pairs over samples."""
+
+    needs_gradient = False
+    listed = "measured"
+    over = ""
+    """Whose errors they are, in words."""
+    did = ""
+    """What removes them, in words."""
+
+    @staticmethod
+    def answers(readouts: Readouts) -> tuple[Answered, Answered]:
+        """The answers that may gain, and those that they are compared with."""
+        raise NotImplementedError
+
+    def judge(self, measured: Measurements) -> Reading:
+        """FIRE where the share of errors removed is under the floor; reported where no floor is given."""
+        make, readouts = self.reading_maker(), measured.readouts
+        if readouts is None:
+            return make.not_measured(measured.no_readouts or NOT_ASKED)
+        pairs = Pairs.of(*self.answers(readouts))
+        interval = gain_interval(pairs, readouts)
+        if pairs.error_reduction is None or interval is None:
+            return make.reported(None, f"There are no errors of {self.over}, so none can be removed.")
+        sentence = f"{self._words(pairs)} {accuracies_in_words(readouts)}"
+        if make.threshold is None:
+            told = make.reported(pairs.error_reduction, f"{sentence} No least gain was given to judge it by.")
+            return told.model_copy(update={"interval": interval})
+        return make.judged(
+            pairs.error_reduction, reason=self.reason, fired=f"{sentence} {self.remedy}".strip(), passed=sentence,
+            interval=interval,
+        )  # fmt: skip
+
+    def _words(self, pairs: Pairs) -> str:
+        gain = pairs.error_reduction or 0.0
+        verb = "removes" if gain >= 0 else "adds"
+        points = f"{100 * pairs.difference:+.1f} pp".replace("-", "−")
+        return f"{self.did} {verb} {100 * abs(gain):.1f} % of the errors of {self.over} ({points})."
+
+
+class ReadoutGain(OfReadouts):
+    """The share of the errors of a linear readout of h_0 that one of h_L removes."""
+
+    letter = "r"
+    title = "readout gain"
+    question = "Does a linear readout find more behind the blocks than before them?"
+    meaning = "the blocks make nothing linearly readable that was not before"
+    subject = "what the blocks add for a linear readout"
+    reason = "blocks add nothing that a linear readout finds"
+    remedy = "Compare with a network of the stem and the head alone: the blocks may be idle."
+    thresholds = {"readout_gain_floor": Threshold(None, "<", "readout gain h_0 → h_L", most=1, sweep=GRID)}  # noqa: RUF012
+    quantities = (Quantity("readouts", "linear readouts"),)
+    over = "a linear readout of h_0"
+    did = "A linear readout of h_L"
+
+    @staticmethod
+    def answers(readouts: Readouts) -> tuple[Answered, Answered]:
+        """Of h_L, and of h_0."""
+        return readouts.correct[-1], readouts.correct[0]
+
+
+class StemGain(OfReadouts):
+    """The share of the errors of a linear readout of h_0 that the network itself removes."""
+
+    letter = "w"
+    title = "gain over the stem"
+    question = "Is the network better than a linear readout of what its stem hands to the blocks?"
+    meaning = "a linear readout of the stem does as well as the whole network"
+    subject = "what the network adds to its stem"
+    reason = "network no better than a linear readout of its stem"
+    remedy = "Report the accuracy of that readout beside the network's."
+    thresholds = {"stem_gain_floor": Threshold(None, "<", "gain over a readout of h_0", most=1, sweep=GRID)}  # noqa: RUF012
+    over = "a linear readout of h_0"
+    did = "The network"
+
+    @staticmethod
+    def answers(readouts: Readouts) -> tuple[Answered, Answered]:
+        """The network's own, and those of h_0."""
+        return readouts.own, readouts.correct[0]
+
+
+class HeadGain(OfReadouts):
+    """The share of the errors of a linear readout of h_L that the network's own head removes."""
+
+    letter = "q"
+    title = "own head"
+    question = "Does the network's own head find what a linear readout of h_L finds?"
+    meaning = "the head does not use what is in the last site"
+    subject = "whether the head uses what the blocks make"
+    reason = "own head worse than a linear readout of the same site"
+    remedy = "Train the head longer, or look at what lies between the last block and the logits."
+    thresholds = {"head_gain_floor": Threshold(None, "<", "gain over a readout of h_L", most=1, sweep=GRID)}  # noqa: RUF012
+    over = "a linear readout of h_L"
+    did = "The network's own head"
+
+    @staticmethod
+    def answers(readouts: Readouts) -> tuple[Answered, Answered]:
+        """The network's own, and those of h_L."""
+        return readouts.own, readouts.correct[-1]
+
+
+def gain_interval(pairs: Pairs, readouts: Readouts) -> Interval | None:
+    """The paired interval, with as many samples as each readout was fitted on.
+
+    The readouts vary with the samples that they were fitted on, which an interval over the answers alone leaves out:
+    with all samples counted it would hold the truth less often than it says.
+    """
+    from walkback.protocol.uncertainty import LEVEL
+
+    interval = pairs.error_reduction_interval(LEVEL, readouts.fitted_share)
+    how = f"; counted as the {readouts.fitted_share:.0%} that a readout is fitted on"
+    return interval and interval.model_copy(update={"how": interval.how + how})
+
+
+def accuracies_in_words(readouts: Readouts) -> str:
+    """The accuracy of the readout of every site with its interval, and how it was made."""
+    from walkback.protocol.uncertainty import wilson
+
+    parts = []
+    for answered in readouts.correct:
+        low, high = wilson(answered.share, readouts.fitted_share * answered.samples)
+        parts.append(f"{100 * answered.share:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+    how = f"{readouts.folds}-fold cross-validated ridge on {readouts.own.samples:,} samples{readouts.narrowed}"
+    return f"Readouts per site, in %: {', '.join(parts)}; own head {100 * readouts.own.share:.1f} ({how})."
