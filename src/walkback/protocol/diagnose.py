@@ -26,6 +26,7 @@ from walkback.protocol.folding import Folding
 from walkback.protocol.functional_meter import FunctionalMeter
 from walkback.protocol.headline import GivenScores
 from walkback.protocol.independence import chain_of_independent
+from walkback.protocol.initial import Initial, InitialMeter, initial_weights
 from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
@@ -81,6 +82,7 @@ def diagnose(
     gradients: bool = True,
     random_baseline: float | Score | FrozenBaseline | None = None,
     readouts: bool = False,
+    initial: Initial | None = None,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -127,6 +129,8 @@ def diagnose(
             `frozen_baseline(..., blocks_at="trained norms")`, for depth gain.
         readouts: fit a linear readout to every site, cross-validated on the batches: what the blocks add to h_0, and
             what the head makes of h_L. It needs classes as targets, and some hundreds of samples.
+        initial: the network before training, its state_dict, or a function that builds it anew with its seed: how far
+            every block moved, and how much the stream grew since then.
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
@@ -144,6 +148,8 @@ def diagnose(
             plain, batches, parts, taken, reduction, meter, sites, micro_batch, ranks, given.baseline, source, as_found
         )
         session.tester = tester
+        if _alone(ranks, initial=initial):
+            session.initial = InitialMeter(initial_weights(initial, plain))
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure())
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
@@ -177,9 +183,10 @@ def _tester(meter: AlignmentMeter | None, samples: int | None) -> FunctionalMete
 def _alone(ranks: Ranks, **asked: Any) -> bool:
     """Whether something was asked for; what one process measures by itself is refused where several measure."""
     name, value = next(iter(asked.items()))
-    if ranks.ranks > 1 and value not in (None, False):
+    wanted = value is not None and value is not False
+    if ranks.ranks > 1 and wanted:
         raise InputError(f"{name}= is measured by one process alone. Pass gather=False on one rank, with all batches.")
-    return value not in (None, False)
+    return wanted
 
 
 @dataclass
@@ -200,6 +207,7 @@ class Session:
     as_found: AsFound = nullcontext
     tester: FunctionalMeter | None = None
     readouts: ReadoutMeter | None = None
+    initial: InitialMeter | None = None
     chain: Chain | None = None
     checked: bool = False
     """Whether the reference gradient is known to be that of the network."""
@@ -228,6 +236,8 @@ class Session:
             self._align(seen, reference)
             if self.readouts is not None:
                 self.readouts.add(seen)
+            if self.initial is not None:
+                self.initial.keep(batch, seen)
             if self.tester is not None:
                 with self.as_found():
                     self.tester.keep(batch, seen)
@@ -242,6 +252,8 @@ class Session:
             fields |= self.tester.fields(self.model, chain, self.taken.loss, reference.sight)
         if self.readouts is not None:
             fields |= self.readouts.fields()
+        if self.initial is not None:
+            fields |= self.initial.fields(self.model, chain, self.taken.loss)
         return fields
 
     def _align(self, seen: Capture, reference: Reference) -> None:

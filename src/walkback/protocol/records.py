@@ -248,6 +248,24 @@ class Measurements(Record):
     """Linear readouts of every site, cross-validated on the batches."""
     no_readouts: str = ""
     """Why there are none, where they were asked for."""
+    total_growth: Number | None = None
+    """Median over samples of ‖h_L‖/‖h_0‖, over all tokens."""
+    total_growth_interval: Interval | None = None
+    growth_from_init: Numbers | None = None
+    """Median over samples of ‖h_l‖ against the same network before training, over all tokens, at each site."""
+    growth_from_init_intervals: tuple[Interval, ...] | None = None
+    """Simultaneous over the sites."""
+    moved_blocks: tuple[str, ...] = ()
+    """The blocks that hold parameters."""
+    block_movement: Numbers | None = None
+    """‖W − W_0‖/‖W_0‖ of each of them."""
+    stem_movement: Number | None = None
+    head_movement: Number | None = None
+    no_initial: str = ""
+    """Why there is no growth from init, where the network before training is known."""
+    gradient_per_error: Number | None = None
+    """Median over samples of ‖∂ℓ/∂h_L‖/‖∂ℓ/∂logits‖, divided by 128 as ‖g‖ is."""
+    gradient_per_error_interval: Interval | None = None
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 
