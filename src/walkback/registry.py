@@ -281,6 +281,7 @@ DIAGNOSTICS = Registry(
         "total_growth": "walkback.protocol.diagnostics.total_growth:TotalGrowth",
         "movement": "walkback.protocol.diagnostics.movement:Movement",
         "error_free_floor": "walkback.protocol.diagnostics.error_free_floor:ErrorFreeFloor",
+        "sample_overlap": "walkback.protocol.diagnostics.sample_overlap:SampleOverlap",
     },
     group="diagnostics",
     check="walkback.protocol.diagnostics.check:check_diagnostic",

@@ -31,6 +31,7 @@ from walkback.protocol.judge import judge
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
+from walkback.protocol.overlap import OverlapMeter
 from walkback.protocol.own_loss import LossTaken, with_loss
 from walkback.protocol.panels import panel_named
 from walkback.protocol.readout_meter import ReadoutMeter
@@ -83,6 +84,7 @@ def diagnose(
     random_baseline: float | Score | FrozenBaseline | None = None,
     readouts: bool = False,
     initial: Initial | None = None,
+    train_batches: Iterable[Any] | None = None,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -131,6 +133,7 @@ def diagnose(
             what the head makes of h_L. It needs classes as targets, and some hundreds of samples.
         initial: the network before training, its state_dict, or a function that builds it anew with its seed: how far
             every block moved, and how much the stream grew since then.
+        train_batches: what the network was trained on, without augmentation, to count the test samples among them.
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
@@ -142,6 +145,9 @@ def diagnose(
     with ranks.together(), untouched(plain) as as_found, source.untouched():
         calling = Calling(forward_kwargs or {}, logits)
         read = in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch)
+        _alone(ranks, train_batches=train_batches)
+        seen = OverlapMeter(train_batches, plain, calling) if train_batches is not None else None
+        read = seen.watching(read) if seen is not None else read
         taken, batches = with_loss(plain, read, loss)
         parts = Parts(blocks, stem, head)
         session = Session(
@@ -151,7 +157,7 @@ def diagnose(
         if _alone(ranks, initial=initial):
             session.initial = InitialMeter(initial_weights(initial, plain))
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
-        fields = taken.fields(session.measure())
+        fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
     fields |= given.fields()
     if not gradients:

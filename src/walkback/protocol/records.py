@@ -143,6 +143,29 @@ class Readouts(Record):
         return f", of {most:,} features projected to {self.most_width}" if most > self.most_width else ""
 
 
+class Overlap(Record):
+    """How many test samples are, bit for bit, among the training samples."""
+
+    test_samples: int = Field(ge=1)
+    train_samples: int = Field(ge=1)
+    count: int = Field(ge=0)
+    same_label: int = Field(ge=0)
+    """How many of them have the same label there."""
+    examples: tuple[tuple[int, int], ...] = ()
+    """The first of them: the place of the test sample, and of the training sample, counted from 0."""
+
+    @model_validator(mode="after")
+    def _counts_agree(self) -> Overlap:
+        if not max(self.same_label, len(self.examples)) <= self.count <= self.test_samples:
+            raise ValueError(f"{self.count} of {self.test_samples} test samples overlap; the counts contradict this")
+        return self
+
+    @property
+    def share(self) -> float:
+        """Of the test samples."""
+        return self.count / self.test_samples
+
+
 class Measurements(Record):
     """The numbers that the protocol judges, at the sites h_0 … h_L. What is None was not measured.
 
@@ -266,6 +289,8 @@ class Measurements(Record):
     gradient_per_error: Number | None = None
     """Median over samples of ‖∂ℓ/∂h_L‖/‖∂ℓ/∂logits‖, divided by 128 as ‖g‖ is."""
     gradient_per_error_interval: Interval | None = None
+    overlap: Overlap | None = None
+    """Of the test samples with the training samples."""
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 

@@ -77,7 +77,10 @@ def train(
     ] = None,
     targets: Annotated[
         str | None,
-        typer.Option(help="true, or random: labels drawn anew for every batch.", rich_help_panel=TRAINING),
+        typer.Option(
+            help="true; random: labels drawn anew for every batch; permuted: dealt out anew once.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     config_file: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")

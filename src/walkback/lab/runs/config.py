@@ -49,8 +49,10 @@ class RunConfig(Record):
     data_options: dict[str, Any] = Field(default_factory=dict)
     freezing: str = "none"
     """`none`; `blocks`, the frozen baseline; `shallow`, no blocks; `ladder:K`, the last K blocks learn."""
-    targets: Literal["true", "random"] = "true"
-    """`random`: training labels are drawn uniformly, anew for every batch; what is measured is on the true ones."""
+    targets: Literal["true", "random", "permuted"] = "true"
+    """`random`: training labels are drawn uniformly, anew for every batch. `permuted`: those of the training split are
+    dealt out anew among its samples, once, so that they can be learnt by heart alone. What is measured is on the true
+    ones."""
     batch_size: int = Field(default=128, ge=1)
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-Purpose = Literal["weights", "feedback", "data", "training", "rerandomised blocks", "functional tests"]
+Purpose = Literal["weights", "feedback", "data", "training", "rerandomised blocks", "functional tests", "labels"]
 """`weights`: the model's initial weights. `feedback`: the method's matrices and predictors. `data`: the order
 and the augmentation of the batches, and random targets. `training`: torch's global generator while training.
-`rerandomised blocks`: the tests of depth. `functional tests`: the directions in which credit is tested."""
+`rerandomised blocks`: the tests of depth. `functional tests`: the directions in which credit is tested.
+`labels`: the order of permuted targets."""
 
 
 def derived_seed(seed: int, purpose: Purpose) -> int:

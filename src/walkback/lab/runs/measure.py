@@ -81,6 +81,11 @@ def _what_else(config: RunConfig, model: BlockModel) -> Iterator[str]:
             "It was trained on labels drawn at random, anew for every batch; accuracy and diagnostics are measured on "
             "the true labels of the test split."
         )
+    if config.targets == "permuted":
+        yield (
+            "It was trained on the labels of the training split dealt out anew among its samples, once; accuracy and "
+            "diagnostics are measured on the true labels of the test split."
+        )
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
         blocks = len(model.blocks)

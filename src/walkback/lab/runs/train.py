@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -28,7 +29,7 @@ from walkback.lab.runs.measure import accuracy_on, epoch_record, held_out, repor
 from walkback.lab.runs.progress import EpochDone, Progress, Silent
 from walkback.lab.runs.stamp import commit
 from walkback.lab.runs.store import RunStore, StoredRun
-from walkback.lab.zoo.datasets import Batch, Batches
+from walkback.lab.zoo.datasets import Batch, Batches, Split
 from walkback.protocol.untouched import one_thread, random_states_kept
 
 STEPS_BETWEEN_SIGNS = 32
@@ -75,7 +76,7 @@ class Training:
         seed = derived_seed(config.seed, "data")
         classes = self.dataset.classes if config.targets == "random" else None
         self.batches = Batches(
-            self.dataset.train,
+            _permuted(self.dataset.train, config) if config.targets == "permuted" else self.dataset.train,
             config.batch_size,
             seed=seed,
             augment=config.augment,
@@ -164,6 +165,13 @@ def train_epoch(
             watcher.within(epoch, step / steps)
     method.at(config.done_after(epoch))
     return float(loss_sum) / samples
+
+
+def _permuted(train: Split, config: RunConfig) -> Split:
+    """The split with its labels in another order, drawn once for the run: every class is as frequent as before."""
+    generator = torch.Generator().manual_seed(derived_seed(config.seed, "labels"))
+    order = torch.randperm(len(train), generator=generator)
+    return replace(train, labels=train.labels[order.to(train.labels.device)])
 
 
 def _check_same_run(found: checkpoint.Checkpoint, config: RunConfig) -> None:
