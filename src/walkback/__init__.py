@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from walkback.protocol.diagnostics.declare import Quantity, Threshold
     from walkback.protocol.judge import judge
     from walkback.protocol.panels.base import Member, Panel
+    from walkback.protocol.provenance import provenance
     from walkback.protocol.records import (
         Alignment,
         DiagnosticReport,
@@ -62,6 +63,7 @@ _HOME = {
     "judge": "protocol.judge",
     "partial_audit": "watch.partial",
     "register": "registry",
+    "provenance": "protocol.provenance",
     "replay": "watch.replay",
     "strict": "guard",
     "unregister": "registry",
@@ -95,6 +97,7 @@ __all__ = [
     "frozen_baseline",
     "judge",
     "partial_audit",
+    "provenance",
     "register",
     "replay",
     "strict",

@@ -282,6 +282,7 @@ DIAGNOSTICS = Registry(
         "movement": "walkback.protocol.diagnostics.movement:Movement",
         "error_free_floor": "walkback.protocol.diagnostics.error_free_floor:ErrorFreeFloor",
         "sample_overlap": "walkback.protocol.diagnostics.sample_overlap:SampleOverlap",
+        "update_provenance": "walkback.protocol.diagnostics.update_provenance:ProvenanceOfUpdates",
     },
     group="diagnostics",
     check="walkback.protocol.diagnostics.check:check_diagnostic",

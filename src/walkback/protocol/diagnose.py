@@ -35,7 +35,7 @@ from walkback.protocol.overlap import OverlapMeter
 from walkback.protocol.own_loss import LossTaken, with_loss
 from walkback.protocol.panels import panel_named
 from walkback.protocol.readout_meter import ReadoutMeter
-from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score
+from walkback.protocol.records import Alignment, DiagnosticReport, FrozenBaseline, Measurements, Score, UpdateProvenance
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
 from walkback.protocol.reference_source import Source
@@ -85,6 +85,7 @@ def diagnose(
     readouts: bool = False,
     initial: Initial | None = None,
     train_batches: Iterable[Any] | None = None,
+    updates: UpdateProvenance | None = None,
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -134,6 +135,7 @@ def diagnose(
         initial: the network before training, its state_dict, or a function that builds it anew with its seed: how far
             every block moved, and how much the stream grew since then.
         train_batches: what the network was trained on, without augmentation, to count the test samples among them.
+        updates: which rule the updates come from, by `walkback.provenance`, for the report.
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
@@ -159,7 +161,7 @@ def diagnose(
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
-    fields |= given.fields()
+    fields |= given.fields() | ({"updates": updates} if updates is not None else {})
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:

@@ -166,6 +166,49 @@ class Overlap(Record):
         return self.count / self.test_samples
 
 
+class UpdateProvenance(Record):
+    """Cosines of the real change of the weights, layer by layer, as means over a few steps; from `provenance`.
+
+    None where the change, or what it is compared with, is zero.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    steps: int = Field(ge=1)
+    layers: tuple[str, ...] = Field(min_length=1)
+    hidden: tuple[bool, ...]
+    """Whether a layer comes before the head, which follows the error at the logits under every rule."""
+    claim: Literal["credit", "claimed_step", "none"]
+    """What said which rule is claimed."""
+    optimizer: bool
+    """Whether gradients went through the user's own optimizer."""
+    claimed: tuple[Number | None, ...] | None = None
+    """With the change by the claimed rule."""
+    claimed_range: tuple[tuple[float, float] | None, ...] | None = None
+    """The smallest and the largest over the steps, which are not independent: so there is no interval."""
+    true_gradient: tuple[Number | None, ...]
+    """With the change by the true gradient."""
+    true_gradient_range: tuple[tuple[float, float] | None, ...] | None = None
+    repeated: tuple[Number | None, ...]
+    """With the same step under other random numbers."""
+    repeated_range: tuple[tuple[float, float] | None, ...] | None = None
+
+    @model_validator(mode="after")
+    def _one_for_each_layer(self) -> UpdateProvenance:
+        for name in ("hidden", "claimed", "true_gradient", "repeated"):
+            column = getattr(self, name)
+            if column is not None and len(column) != len(self.layers):
+                raise ValueError(f"{name} has {len(column)} entries for {len(self.layers)} layers")
+        for name in ("claimed", "true_gradient", "repeated"):
+            if any(value is not None and abs(value) > 1.0001 for value in getattr(self, name) or ()):
+                raise ValueError(f"{name} holds no cosine; expected numbers in [-1, 1]")
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path) -> UpdateProvenance:
+        """Read what `save` wrote."""
+        return load_record(cls, read_json(path), str(path))
+
+
 class Measurements(Record):
     """The numbers that the protocol judges, at the sites h_0 … h_L. What is None was not measured.
 
@@ -291,6 +334,8 @@ class Measurements(Record):
     gradient_per_error_interval: Interval | None = None
     overlap: Overlap | None = None
     """Of the test samples with the training samples."""
+    updates: UpdateProvenance | None = None
+    """Which rule the change of the weights comes from."""
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 
