@@ -17,6 +17,7 @@ from walkback.errors import BaselineError, InputError
 from walkback.protocol.judge import read as read_all
 from walkback.protocol.pairing import Answered, Pairs, unpaired_reduction
 from walkback.protocol.scores import FrozenBaseline
+from walkback.protocol.uncertainty import geometric_interval, mean_interval
 
 LEVEL = 0.95
 
@@ -91,6 +92,7 @@ def test_the_gain_is_the_share_of_errors_removed():
         ((700, 62, 60, 178), "no gain shown"),
         ((996, 2, 1, 1), "not decidable"),
         ((1000, 0, 0, 0), "not decidable"),
+        ((900, 0, 100, 0), "harmful"),
         ((600, 300, 20, 80), "gains"),
         ((90, 30, 30, 850), "no gain shown"),
     ],
@@ -279,3 +281,28 @@ def test_three_seeds_have_an_outcome_by_the_interval_of_their_mean():
     assert [r.reading("h").case for r in reports(*mixed)][:2] == ["harmful", "gains"]
     assert walkback.combine(list(reports(*mixed))).diagnostic("h").case == "no gain shown"
     assert walkback.combine(list(reports(*gains[:2]))).diagnostic("h").case == ""
+
+
+def test_growth_over_seeds_is_read_by_the_interval_of_its_geometric_mean():
+    def reports(*growths):
+        measured = [Measurements(residual_norms=[1.0, g], bp_grad_norms=[1e-3, 1e-3]) for g in growths]
+        return [walkback.judge(each, seed=seed) for seed, each in enumerate(measured)]
+
+    logs = np.log([100.0, 300.0, 900.0])
+    reach = 4.302652729911275 * logs.std(ddof=1) / math.sqrt(3)  # t with two degrees of freedom
+    found = walkback.combine(reports(100.0, 300.0, 900.0)).diagnostic("a")
+    assert found.geometric.low == pytest.approx(math.exp(logs.mean() - reach))
+    assert found.geometric.high == pytest.approx(math.exp(logs.mean() + reach))
+    assert found.by_interval is State.UNDECIDED  # all three fire, and three seeds do not say that a fourth would
+    assert walkback.combine(reports(290.0, 300.0, 310.0)).diagnostic("a").by_interval is State.FIRE
+    assert walkback.combine(reports(1.1, 1.2, 1.3)).diagnostic("a").by_interval is State.PASS
+    assert walkback.combine(reports(290.0, 300.0)).diagnostic("a").by_interval is None
+
+
+def test_the_geometric_interval_covers_where_that_of_the_plain_mean_does_not():
+    random = np.random.default_rng(21)
+    draws = np.exp(2 * random.normal(size=(1500, 5)))
+    found = np.mean([geometric_interval(row).contains(1.0) for row in draws])
+    plain = np.mean([mean_interval(row).contains(math.exp(2)) for row in draws])
+    assert abs(found - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1500)
+    assert plain < 0.8

@@ -158,6 +158,12 @@ def test_the_sites_of_the_network_are_read_as_the_twin_reads_them():
     assert type(report).from_dict(report.to_dict()).reading("r") == report.reading("r")
 
 
+def test_without_the_first_site_there_is_no_gain_over_it():
+    torch.manual_seed(3)
+    some = walkback.diagnose(Net(), batches_of_a_product(), blocks="blocks.*", readouts=True, sites=[1])
+    assert not {"r", "w", "q"} & {reading.letter for reading in some.readings}
+
+
 def test_floors_decide_where_they_are_given():
     limits = DiagnosticThresholds(readout_gain_floor=0.5, stem_gain_floor=0.0, head_gain_floor=-100)
     assert diagnosed(useful=True, thresholds=limits).reading("r").state is State.PASS

@@ -153,8 +153,14 @@ class FrozenBaseline(Record):
             raise ValueError(fault)
         if self.score is not None and self.score.is_accuracy:
             raise ValueError("score= is an accuracy; give it as accuracy=")
-        _ = self.measured  # what does not fit the accuracy is refused there
+        if self.correct is not None and (fault := self._misfit(self.correct)):
+            raise ValueError(fault)
         return self
+
+    def _misfit(self, correct: Answered) -> str:
+        if self.accuracy is None:
+            return "correct is for accuracies with one answer for each sample"
+        return _not_of(correct, Score(value=self.accuracy, samples=self.samples, answers=self.answers))
 
     @property
     def measured(self) -> Score:

@@ -9,9 +9,9 @@ import numpy as np
 
 from walkback.errors import InputError
 from walkback.protocol.diagnostics.known import by_letter
-from walkback.protocol.records import DiagnosticReport, Interval, State
+from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
 from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
-from walkback.protocol.uncertainty import mean_interval
+from walkback.protocol.uncertainty import geometric_interval, mean_interval
 from walkback.protocol.verdict import TRUSTWORTHY, kind_of
 
 ENOUGH_SEEDS = 3
@@ -32,6 +32,11 @@ class DiagnosticSummary(Record):
     """Of the mean, over seeds."""
     unit: str = ""
     threshold: Number | None = None
+    geometric: Interval | None = None
+    """Of the geometric mean, over seeds, where figures are compared as ratios and all are positive."""
+    by_interval: State | None = None
+    """FIRE or PASS where the whole interval of the mean (of the geometric one, where there is one) lies on one side of
+    the threshold, UNDECIDED where it does not; None for fewer than three seeds."""
     case: str = ""
     """What the interval of the mean over three seeds or more shows, where the diagnostic has cases for that."""
     fragile: int = 0
@@ -135,6 +140,8 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
     known = np.array([f for f in figures if f is not None], dtype=np.float64)
     interval, diagnostic = mean_interval(known), by_letter(letter)
     several = diagnostic is not None and interval is not None and known.size >= ENOUGH_SEEDS
+    threshold = next(iter(diagnostic.thresholds.values()), None) if diagnostic is not None else None
+    geometric = geometric_interval(known) if threshold is not None and threshold.axis == "log" else None
     return DiagnosticSummary(
         letter=letter,
         name=readings[0].name,
@@ -143,11 +150,22 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
         mean=mean,
         sd=sd,
         interval=interval,
+        geometric=geometric,
+        by_interval=_by_interval(readings[0], geometric or interval) if several else None,
         case=diagnostic.case_over_seeds(interval) if several and diagnostic and interval else "",
         unit=next((r.unit for r in readings if r.figure is not None), readings[0].unit),
         threshold=readings[0].threshold,
         fragile=sum(reading.fragile for reading in readings),
     )
+
+
+def _by_interval(reading: Reading, interval: Interval | None) -> State | None:
+    """On which side of the threshold an interval lies."""
+    threshold = reading.threshold
+    if interval is None or threshold is None or reading.comparison is None:
+        return None
+    beyond = [x > threshold if reading.comparison == ">" else x < threshold for x in (interval.low, interval.high)]
+    return State.UNDECIDED if beyond[0] != beyond[1] else State.FIRE if beyond[0] else State.PASS
 
 
 def _agreement(states: Sequence[object]) -> Agreement:

@@ -118,3 +118,17 @@ def mean_interval(values: NDArray[np.float64], level: float = LEVEL) -> Interval
     reach = student_reach(count - 1, level) * float(values.std(ddof=1)) / sqrt(count)
     mean = float(values.mean())
     return Interval(low=mean - reach, high=mean + reach, level=level, how=f"t, over {count} seeds")
+
+
+def geometric_interval(values: NDArray[np.float64], level: float = LEVEL) -> Interval | None:
+    """The t interval of a geometric mean over seeds; None where a figure is not positive.
+
+    Growth and gradients differ by factors from seed to seed, and the interval of their plain mean then reaches below
+    zero and holds the truth too seldom.
+    """
+    if not (values > 0).all():
+        return None
+    logs = mean_interval(np.log(values), level)
+    return logs and Interval(
+        low=float(np.exp(logs.low)), high=float(np.exp(logs.high)), level=level, how=f"{logs.how}, of logarithms"
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
-from walkback.protocol.pairing import PAIRED, Answered, Pairs, pairs_with, unpaired_reduction
+from walkback.protocol.pairing import LARGEST_LOSS, PAIRED, Answered, Pairs, pairs_with, unpaired_reduction
 from walkback.protocol.records import Interval, Measurements, Reading
 
 if TYPE_CHECKING:
@@ -170,7 +170,9 @@ def _gain(
 
     pairs = pairs_with(measured.headline_correct, correct)
     if pairs is not None:
-        return Gain(over, pairs.error_reduction, pairs.error_reduction_interval(LEVEL), pairs)
+        # Against a baseline without errors any error is a loss without bounds.
+        value = pairs.error_reduction if pairs.error_reduction is not None or not pairs.second else -LARGEST_LOSS
+        return Gain(over, value, pairs.error_reduction_interval(LEVEL), pairs)
     headline = measured.headline_acc
     if headline is None or accuracy is None or measured.headline_samples is None or samples is None:
         return None
@@ -187,6 +189,8 @@ def _share(value: float | None) -> str:
 def _words(gain: Gain) -> str:
     if gain.value is None:
         return f"with blocks {gain.over} the network makes no error, so none can be removed."
+    if gain.pairs is not None and gain.value == -LARGEST_LOSS:
+        return f"with blocks {gain.over} the network makes no error, and with trained ones {gain.pairs.second:,}."
     did = "removes" if gain.value >= 0 else "adds"
     words = f"training the blocks {did} {100 * abs(gain.value):.1f} % of the errors of blocks {gain.over}"
     if gain.pairs is None:

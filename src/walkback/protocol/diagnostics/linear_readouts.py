@@ -35,6 +35,9 @@ class OfReadouts(Diagnostic):
         make, readouts = self.reading_maker(), measured.readouts
         if readouts is None:
             return make.not_measured(measured.no_readouts or NOT_ASKED)
+        numbers = measured.site_numbers
+        if numbers is not None and (numbers[0] != 0 or numbers[-1] != measured.last_site):
+            return make.not_measured("It is read at the first and the last site, and one of them was left out.")
         pairs = Pairs.of(*self.answers(readouts))
         interval = gain_interval(pairs, readouts)
         if pairs.error_reduction is None or interval is None:
