@@ -184,6 +184,7 @@ def test_dropout_of_the_real_step_is_that_of_the_compared_ones():
 
     def step(network, batch):
         network.train()
+        torch.rand(3)  # as an augmentation would, before the network is called
         stepping(optimizer, bp)(network, batch)
 
     model.eval()
