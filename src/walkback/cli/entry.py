@@ -33,6 +33,7 @@ LAB_VERBS = {
     "runs": "List the runs in the store: how far each is, its accuracy and its verdict.",
     "zoo": "List the methods, architectures and data sets, or show one of them with its options.",
     "data": "List the data sets, or fetch one.",
+    "validity": "Make networks whose faults are known, and count how often each panel is right.",
     "check": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes.",
 }
 MOVED = {verb: f"lab {verb}" for verb in LAB_VERBS} | {"check-zoo": "lab check"}

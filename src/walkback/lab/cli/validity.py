@@ -1,0 +1,121 @@
+"""`walkback lab validity`: the bench of known truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from walkback.cli.output import folder_for, output
+
+if TYPE_CHECKING:
+    from walkback.lab.validity.bench import Bench
+
+RunOption = Annotated[
+    str | None, typer.Option("--run", metavar="HALF", help="Make the networks that a half lacks: fit or held.")
+]
+OnlyOption = Annotated[
+    list[str] | None, typer.Option("--only", metavar="CONDITION", help="Of these conditions alone; may be repeated.")
+]
+DocsOption = Annotated[Path, typer.Option("--docs", metavar="DIR", help="Where VALIDITY.md and its figure go.")]
+ResultsOption = Annotated[
+    Path, typer.Option("--results", metavar="DIR", help="The split, the tables and the record of openings.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("validity", epilog="Exit status: 0 done; 2 an error, or a network that could not be made.")(validity)
+
+
+def validity(
+    estimate: Annotated[bool, typer.Option("--estimate", help="Time one of each kind, print core-hours.")] = False,
+    run: RunOption = None,
+    score: Annotated[bool, typer.Option("--score", help="Score the fit half; write the page and its figure.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the held half and score it; on record.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --open: although it was opened before.")] = False,
+    only: OnlyOption = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many networks of each condition.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that make networks at once.")] = 2,
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="The folder of records.")] = Path("runs/validity"),
+    results: ResultsOption = Path("results/validity"),
+    docs: DocsOption = Path("docs"),
+) -> int:
+    """Make networks whose faults are known, and count how often each panel is right.
+
+    Without an option it lists the conditions and how far each half is. A run that was stopped goes on where it was.
+    """
+    from walkback.errors import InputError
+    from walkback.lab.validity.bench import Bench
+    from walkback.lab.validity.runner import Folder
+
+    if again and not open_:
+        raise InputError("--again goes with --open: it opens the held half once more.")
+    if sum((estimate, run is not None, score, open_)) > 1:
+        raise InputError("--estimate, --run, --score and --open are steps of their own; give one at a time.")
+    bench = Bench(Folder(runs), results)
+    if estimate:
+        return _estimate(bench)
+    if run is not None:
+        return _run(bench, run, only or [], workers, limit)
+    if score or open_:
+        if open_:
+            bench.open(again=again)
+        tables = bench.tables()
+        for block in bench.page(tables).blocks():
+            output().print(block)
+        page = bench.write_page(folder_for(docs), tables)
+        output().print(f"page in {page}, tables in {results}")
+        return 0
+    return _listed(bench)
+
+
+def _estimate(bench: Bench) -> int:
+    import json
+
+    from walkback.lab.validity.estimate import ESTIMATE_FILE, estimate
+    from walkback.lab.validity.making import make
+    from walkback.protocol.schema import write_whole
+
+    folder = folder_for(bench.results)
+    found = estimate(make, output().print)
+    path = write_whole(folder / ESTIMATE_FILE, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    for name, hours in found["core_hours"].items():
+        output().print(f"{name}: {hours:.2f} core-hours")
+    output().print(f"kept in {path}")
+    return 0
+
+
+def _run(bench: Bench, half: str, only: list[str], workers: int, limit: int | None) -> int:
+    from walkback.lab.validity.conditions import CONDITIONS, condition_named
+    from walkback.lab.validity.runner import run_half
+    from walkback.lab.validity.split import half_named, require_committed
+    from walkback.protocol.verdict import EXIT_ERROR
+
+    chosen = half_named(half)
+    require_committed(bench.results)
+    names = [condition_named(name).name for name in only] or list(CONDITIONS)
+    states = run_half(bench.folder, chosen, names, workers, output().print, limit)
+    failures = [failure for state in states for failure in state.failed]
+    for failure in failures:
+        output().print(failure)
+    return EXIT_ERROR if failures else 0
+
+
+def _listed(bench: Bench) -> int:
+    from walkback.lab.validity.conditions import CONDITIONS, condition_named
+    from walkback.lab.validity.runner import progress_of
+    from walkback.lab.validity.split import HEALTHY_QUOTA
+    from walkback.present.page import Grid, Page
+
+    rows = []
+    for name in CONDITIONS:
+        condition = condition_named(name)
+        states = [progress_of(bench.folder, half, name) for half in HEALTHY_QUOTA]
+        counts = [f"{state.as_made} of {state.wanted}" for state in states]
+        rows.append([name, condition.family, *counts, ", ".join(condition.found_by) or "none"])
+    headings = ("condition", "family", *HEALTHY_QUOTA, "meant to find it")
+    for block in Page("The bench of known truth", [Grid(headings, rows, "llrrl")]).blocks():
+        output().print(block)
+    return 0

@@ -1,0 +1,78 @@
+"""The bench as commands use it: where its files are, and what is read from them. No torch until networks are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from walkback.lab.validity.conditions import CONDITIONS
+from walkback.lab.validity.estimate import ESTIMATE_FILE
+from walkback.lab.validity.opening import open_held, openings
+from walkback.lab.validity.page import IMAGE, page_of
+from walkback.lab.validity.runner import Folder
+from walkback.lab.validity.scoring import summary
+from walkback.lab.validity.split import Half
+from walkback.lab.validity.table import Row, read_table, row_of, rules, write
+from walkback.present.page import Page
+from walkback.protocol.schema import read_json, write_whole
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The folder of records, which is not committed, and that of results, which is."""
+
+    folder: Folder
+    results: Path
+
+    def table_file(self, half: Half) -> Path:
+        """The compact table of a half."""
+        return self.results / f"{half}.jsonl"
+
+    def made(self, half: Half) -> list[Row]:
+        """A row for every network that counts, judged by the rules of today."""
+        return [row_of(record, half) for name in CONDITIONS for record in self.folder.records(half, name)]
+
+    def score_fit(self) -> list[Row]:
+        """Make the table of the half to fit on again where its records are here; else read it as it was committed."""
+        rows = self.made("fit")
+        if rows:
+            write(self.table_file("fit"), rows)
+        return rows or read_table(self.table_file("fit"))
+
+    def open(self, *, again: bool) -> list[Row]:
+        """Open the held half: first on record, then in the table."""
+        counted = sum(1 for name in CONDITIONS for _ in self.folder.records("held", name))
+        open_held(self.results, again=again, networks=counted)
+        rows = self.made("held")
+        write(self.table_file("held"), rows)
+        return rows
+
+    def tables(self) -> dict[Half, Sequence[Row]]:
+        """What is scored so far; the held half only once it was opened."""
+        held = read_table(self.table_file("held")) if openings(self.results) else []
+        return {"fit": self.score_fit(), "held": held}
+
+    def page(self, tables: dict[Half, Sequence[Row]]) -> Page:
+        """docs/VALIDITY.md as it should be now."""
+        path = self.results / ESTIMATE_FILE
+        cost: dict[str, Any] = read_json(path) if path.is_file() else {}
+        return page_of(tables, openings(self.results), cost)
+
+    def write_page(self, docs: Path, tables: dict[Half, Sequence[Row]]) -> Path:
+        """The page, its figure where there is something to plot, and the summary as JSON."""
+        page = self.page(tables)
+        text = page.markdown()
+        if any(tables.values()):
+            from walkback.lab.validity.plotted import scores_of
+            from walkback.present.figures.style import save
+            from walkback.present.figures.validity import plot
+
+            (docs / IMAGE).parent.mkdir(parents=True, exist_ok=True)
+            save(plot(scores_of(tables, rules())), docs / IMAGE)
+            text += f"\n![Networks found and flagged, and ROC curves]({IMAGE})\n"
+        scores = {half: summary(rows, rules()) for half, rows in tables.items() if rows}
+        write_whole(self.results / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+        return write_whole(docs / "VALIDITY.md", text)

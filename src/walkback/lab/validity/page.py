@@ -1,0 +1,179 @@
+"""docs/VALIDITY.md: what the bench found, written from its tables. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.quantities import QUANTITIES
+from walkback.lab.validity.rates import Rate
+from walkback.lab.validity.scoring import (
+    areas,
+    by_dial,
+    families,
+    flagged,
+    healthy,
+    left_out,
+    of_fault,
+    sensitivities,
+    targets,
+    undecided,
+)
+from walkback.lab.validity.split import FAULT_QUOTA, HEALTHY_QUOTA, Half
+from walkback.lab.validity.table import Row, rules
+from walkback.present.page import Grid, Heading, Page
+
+Parts = list[str | Grid | Heading]
+IMAGE = "images/validity.svg"
+HALVES: dict[Half, str] = {
+    "held": "The held half, which no threshold has seen",
+    "fit": "The half that thresholds may be fitted on",
+}
+
+
+def page_of(
+    tables: Mapping[Half, Sequence[Row]], openings: Sequence[Mapping[str, Any]], cost: Mapping[str, Any]
+) -> Page:
+    """The whole page."""
+    parts: Parts = [
+        "Networks whose state is known because it was made so: healthy ones, and one kind for each fault. Each was "
+        "given its frozen twin, measured once, and is judged by every panel and by one simple rule. Bounds are "
+        "one-sided, 95 %, exact (Clopper and Pearson). A network that is not what its condition says, by a check that "
+        "no diagnostic takes part in, was replaced by the next of a list that was fixed beforehand.",
+        "The split was fixed before the first network was made, by a hash of the configurations: "
+        f"{HEALTHY_QUOTA['fit']} healthy networks and {FAULT_QUOTA['fit']} of each fault to fit on, "
+        f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} held (results/validity/split.json).",
+        _opened(openings),
+    ]
+    if cost:
+        parts.append(
+            f"All {cost['networks']} networks take about {cost['core_hours']['all']:.1f} core-hours by the estimate in "
+            "results/validity/estimate.json: walkback lab validity --run fit, then --run held."
+        )
+    for half, title in HALVES.items():
+        parts += _half(title, tables.get(half, ()))
+    parts += _faults()
+    return Page("Validity: how often each rule is right", parts)
+
+
+def _opened(openings: Sequence[Mapping[str, Any]]) -> str:
+    if not openings:
+        return "The held half has not been opened."
+    times = "; ".join(f"on {each['date']} at commit {each['commit']}" for each in openings)
+    return f"The held half was opened {times}."
+
+
+def _half(title: str, rows: Sequence[Row]) -> Parts:
+    if not rows:
+        return [Heading(title), "Not scored yet."]
+    return [
+        Heading(title),
+        f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault.",
+        Heading("Healthy networks that are flagged", 3),
+        _false_alarms(rows),
+        Heading("Networks with a fault that are found", 3),
+        _found(rows),
+        Heading("Found at each setting of the dial", 3),
+        _dials(rows),
+        Heading("How well each quantity tells a fault: area under the ROC curve", 3),
+        "1 is perfect, .5 is chance. A dash: not measured on one of the two groups. In brackets: the quantity's "
+        "diagnostic is meant for this fault.",
+        _areas(rows),
+        Heading("An architecture left out", 3),
+        "Each quantity's threshold flags at most 2 % of the healthy networks of the other architectures; shown is what "
+        "it does on the one that was left out: healthy networks flagged, and faults found that it is meant for.",
+        _left_out(rows, "architecture"),
+        Heading("A data set left out", 3),
+        _left_out(rows, "task"),
+    ]
+
+
+def alarm(rate: Rate) -> str:
+    """`3 of 150 (≤ 5.1 %)`."""
+    return f"{rate.hits} of {rate.of} (≤ {100 * rate.at_most:.1f} %)" if rate.of else "–"
+
+
+def found(rate: Rate) -> str:
+    """`27 of 29 (≥ 79.9 %)`."""
+    return f"{rate.hits} of {rate.of} (≥ {100 * rate.at_least:.1f} %)" if rate.of else "–"
+
+
+def _with_gaps(words: str, missing: int) -> str:
+    return f"{words}, {missing} incomplete" if missing else words
+
+
+def _false_alarms(rows: Sequence[Row]) -> Grid:
+    names = rules()
+    lines = [
+        [group, *(_with_gaps(alarm(flagged(members, rule)), undecided(members, rule)) for rule in names)]
+        for group, members in families(rows).items()
+        if members
+    ]
+    return Grid(("healthy networks", *names), lines, "l" + "r" * len(names))
+
+
+def _found(rows: Sequence[Row]) -> Grid:
+    names = rules()
+    columns = {rule: sensitivities(rows, rule) for rule in names}
+    lines = [
+        [
+            fault,
+            ", ".join(condition_named(fault).found_by) or "none can",
+            *(_with_gaps(found(columns[rule][fault]), undecided(of_fault(rows, fault), rule)) for rule in names),
+        ]
+        for fault in FAULTS
+    ]
+    return Grid(("fault", "meant to find it", *names), lines, "ll" + "r" * len(names))
+
+
+def _dials(rows: Sequence[Row]) -> Grid:
+    names = rules()
+    lines = []
+    for fault in FAULTS:
+        columns = {rule: by_dial(rows, fault, rule) for rule in names}
+        lines += [
+            [fault, f"{dial:g}", *(f"{columns[rule][dial].hits} of {columns[rule][dial].of}" for rule in names)]
+            for dial in condition_named(fault).dials
+        ]
+    return Grid(("fault", "dial", *names), lines, "lr" + "r" * len(names))
+
+
+def _areas(rows: Sequence[Row]) -> Grid:
+    columns = {candidate.name: areas(rows, candidate) for candidate in QUANTITIES}
+    meant = {candidate.name: targets(candidate) for candidate in QUANTITIES}
+    lines = [
+        [name, *(_area(columns[name][fault], fault in meant[name]) for fault in FAULTS)]
+        for name in columns
+    ]  # fmt: skip
+    return Grid(("quantity", *FAULTS), lines, "l" + "r" * len(FAULTS))
+
+
+def _area(value: float | None, meant: bool) -> str:
+    words = "–" if value is None else f"{value:.3f}"
+    return f"({words})" if meant else words
+
+
+def _left_out(rows: Sequence[Row], key: str) -> Grid:
+    groups = sorted({getattr(row, key) for row in rows})
+    lines = []
+    for candidate in QUANTITIES:
+        results = {result.group: result for result in left_out(rows, candidate, lambda row: str(getattr(row, key)))}
+        cells = [f"{alarm(results[g].false_alarms)}; {_short(results[g].found)}" for g in groups]
+        lines.append([candidate.name, *cells])
+    return Grid(("quantity", *groups), lines, "l" + "r" * len(groups))
+
+
+def _short(rate: Rate) -> str:
+    return f"{rate.hits} of {rate.of}" if rate.of else "–"
+
+
+def _faults() -> Parts:
+    conditions = [condition_named(name) for name in FAULTS]
+    lines = [
+        [c.name, c.family, c.title, c.made, f"{c.dial_is}: {', '.join(f'{dial:g}' for dial in c.dials)}",
+         ", ".join(c.found_by) or "none", c.unseen or "–"]
+        for c in conditions
+    ]  # fmt: skip
+    headings = ("fault", "family", "what is wrong", "how it is made", "dial", "meant to find it", "what cannot be seen")
+    return [Heading("The faults"), Grid(headings, lines, "lllllll")]

@@ -1,0 +1,137 @@
+"""Networks made one after the other, in several processes, each written down as soon as it is finished."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from walkback.errors import WalkbackError
+from walkback.lab.validity.config import NetworkConfig
+from walkback.lab.validity.record import NetworkRecord, load
+from walkback.lab.validity.split import Half, halves, quota
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where the records of a bench are: `HALF/CONDITION/ID.json`."""
+
+    root: Path
+
+    def path(self, half: Half, config: NetworkConfig) -> Path:
+        """The file of one network."""
+        return self.root / half / config.condition / f"{config.id}.json"
+
+    def record(self, half: Half, config: NetworkConfig) -> NetworkRecord | None:
+        """The record of a network; None where it was not made yet, or by another version."""
+        path = self.path(half, config)
+        try:
+            return load(path) if path.is_file() else None
+        except WalkbackError:
+            return None
+
+    def records(self, half: Half, condition: str) -> Iterator[NetworkRecord]:
+        """Those that are what they should be, in the order of the split, up to the quota."""
+        counted = 0
+        for config in halves()[half][condition]:
+            found = self.record(half, config)
+            if found is not None and found.truth.holds and counted < quota(condition, half):
+                counted += 1
+                yield found
+
+
+@dataclass
+class Progress:
+    """How far a condition is."""
+
+    condition: str
+    wanted: int
+    as_made: int = 0
+    """Networks that are what they should be."""
+    otherwise: int = 0
+    """Networks that are not, and were replaced."""
+    failed: list[str] = field(default_factory=list)
+    waiting: list[NetworkConfig] = field(default_factory=list)
+
+    def next_ones(self, under_way: int) -> list[NetworkConfig]:
+        """The networks to hand out now, so that those made and those under way come to what is wanted."""
+        count = max(0, self.wanted - self.as_made - under_way)
+        chosen, self.waiting = self.waiting[:count], self.waiting[count:]
+        return chosen
+
+
+def progress_of(folder: Folder, half: Half, condition: str, limit: int | None = None) -> Progress:
+    """What is there of a condition and what is missing; `limit` asks for fewer than the quota."""
+    wanted = quota(condition, half) if limit is None else min(limit, quota(condition, half))
+    found = Progress(condition, wanted)
+    for config in halves()[half][condition]:
+        record = folder.record(half, config)
+        if record is None:
+            found.waiting.append(config)
+        elif record.truth.holds:
+            found.as_made += 1
+        else:
+            found.otherwise += 1
+    return found
+
+
+def write_network(config: NetworkConfig, path: Path) -> bool:
+    """Make a network and write its record, whole or not at all; whether it is what it should be."""
+    from walkback.lab.validity.making import make
+
+    record = make(config)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record.save(path)
+    return record.truth.holds
+
+
+def run_half(
+    folder: Folder, half: Half, conditions: Sequence[str], workers: int, tell: Told, limit: int | None = None
+) -> list[Progress]:
+    """Make what a half lacks; networks that are not what they should be are replaced by spares while there are any.
+
+    A killed run goes on where it was: what is written is not made again. Nothing of a network is told but whether it
+    is what it should be.
+    """
+    states = [progress_of(folder, half, name, limit) for name in conditions]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        pending: dict[Future[bool], tuple[Progress, NetworkConfig]] = {}
+        while True:
+            _submit(pool, pending, states, folder, half)
+            if not pending:
+                return states
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                state, config = pending.pop(future)
+                _finish(future, state, config)
+                made = f"{state.as_made} of {state.wanted}, {state.otherwise} replaced, {len(state.failed)} failed"
+                tell(f"{half} {state.condition}: {made}")
+
+
+def _submit(
+    pool: ProcessPoolExecutor,
+    pending: dict[Future[bool], tuple[Progress, NetworkConfig]],
+    states: Sequence[Progress],
+    folder: Folder,
+    half: Half,
+) -> None:
+    """Hand out as many networks of each condition as it still lacks, those under way counted."""
+    for state in states:
+        under_way = sum(one is state for one, _ in pending.values())
+        for config in state.next_ones(under_way):
+            pending[pool.submit(write_network, config, folder.path(half, config))] = state, config
+
+
+def _finish(future: Future[bool], state: Progress, config: NetworkConfig) -> None:
+    error = future.exception()
+    if error is not None:
+        state.failed.append(f"{config.id}: {type(error).__name__}: {error}")
+    elif future.result():
+        state.as_made += 1
+    else:
+        state.otherwise += 1

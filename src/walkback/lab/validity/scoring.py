@@ -1,0 +1,132 @@
+"""How often each rule is right: sensitivity per fault, false alarms per group, ROC, and groups left out. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.quantities import QUANTITIES, Candidate
+from walkback.lab.validity.rates import Rate, area, beyond, cut_for
+from walkback.lab.validity.table import LINEAR_DOES_MUCH, NEEDS_DEPTH, Row, finite_values
+
+ALLOWED = 0.02
+"""The share of healthy networks beyond a threshold that is fitted while a group is left out."""
+
+Key = Callable[[Row], str]
+
+
+def healthy(rows: Iterable[Row]) -> list[Row]:
+    """The healthy ones."""
+    return [row for row in rows if row.condition == "healthy"]
+
+
+def of_fault(rows: Iterable[Row], fault: str) -> list[Row]:
+    """Those with one fault."""
+    return [row for row in rows if row.condition == fault]
+
+
+def flagged(rows: Sequence[Row], rule: str) -> Rate:
+    """How many a rule fails."""
+    return Rate(sum(row.flagged(rule) for row in rows), len(rows))
+
+
+def undecided(rows: Sequence[Row], rule: str) -> int:
+    """How many a rule leaves incomplete: neither an alarm nor a miss of its own."""
+    return sum(row.outcomes.get(rule, "incomplete") == "incomplete" for row in rows)
+
+
+def families(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The healthy networks by group: all, by what their task needs, at a ceiling or not, by rule, network and data."""
+    sound = healthy(rows)
+    groups: dict[str, list[Row]] = {"all": sound}
+    for name in (NEEDS_DEPTH, LINEAR_DOES_MUCH):
+        groups[name] = [row for row in sound if row.group == name]
+    groups["frozen twin at the ceiling"] = [row for row in sound if row.ceiling]
+    groups["below the ceiling"] = [row for row in sound if not row.ceiling]
+    for title, key in (("rule", "method"), ("architecture", "architecture"), ("data", "task")):
+        for value in sorted({getattr(row, key) for row in sound}):
+            groups[f"{title} {value}"] = [row for row in sound if getattr(row, key) == value]
+    return groups
+
+
+def sensitivities(rows: Sequence[Row], rule: str) -> dict[str, Rate]:
+    """How many of each fault a rule finds."""
+    return {fault: flagged(of_fault(rows, fault), rule) for fault in FAULTS}
+
+
+def by_dial(rows: Sequence[Row], fault: str, rule: str) -> dict[float, Rate]:
+    """How many of a fault a rule finds at each setting of its dial."""
+    found = of_fault(rows, fault)
+    return {dial: flagged([row for row in found if row.dial == dial], rule) for dial in condition_named(fault).dials}
+
+
+def areas(rows: Sequence[Row], candidate: Candidate) -> dict[str, float | None]:
+    """The area under the ROC curve of a quantity, for each fault against all healthy networks."""
+    sound = finite_values(healthy(rows), candidate.name)
+    return {
+        fault: area(finite_values(of_fault(rows, fault), candidate.name), sound, high=candidate.high)
+        for fault in FAULTS
+    }
+
+
+def targets(candidate: Candidate) -> list[str]:
+    """The faults that the quantity's diagnostic is meant to find."""
+    return [fault for fault in FAULTS if candidate.diagnostic in condition_named(fault).found_by]
+
+
+class LeftOut(NamedTuple):
+    """A quantity whose threshold was fitted without a group, on that group."""
+
+    quantity: str
+    group: str
+    cut: float | None
+    false_alarms: Rate
+    found: Rate
+    """Of the faults that it is meant for."""
+
+
+def left_out(rows: Sequence[Row], candidate: Candidate, key: Key) -> list[LeftOut]:
+    """For each group: the threshold that flags at most 2 % of the other healthy networks, applied to this one."""
+    wanted = set(targets(candidate))
+    result = []
+    for group in sorted({key(row) for row in rows}):
+        others = finite_values([row for row in healthy(rows) if key(row) != group], candidate.name)
+        cut = cut_for(others, ALLOWED, high=candidate.high)
+        here = [row for row in rows if key(row) == group]
+        sound = finite_values(healthy(here), candidate.name)
+        faulty = finite_values([row for row in here if row.condition in wanted], candidate.name)
+        result.append(
+            LeftOut(candidate.name, group, cut, _beyond(sound, cut, candidate), _beyond(faulty, cut, candidate))
+        )
+    return result
+
+
+def _beyond(values: Sequence[float], cut: float | None, candidate: Candidate) -> Rate:
+    if cut is None:
+        return Rate(0, 0)
+    return Rate(sum(beyond(value, cut, high=candidate.high) for value in values), len(values))
+
+
+def summary(rows: Sequence[Row], rules: Sequence[str]) -> dict[str, Any]:
+    """All of it as plain numbers, for a file."""
+    return {
+        "networks": len(rows),
+        "rules": {
+            rule: {
+                "false_alarms": {name: _plain(flagged(group, rule)) for name, group in families(rows).items()},
+                "found": {fault: _plain(rate) for fault, rate in sensitivities(rows, rule).items()},
+            }
+            for rule in rules
+        },
+        "areas": {candidate.name: areas(rows, candidate) for candidate in QUANTITIES},
+    }
+
+
+def _plain(rate: Rate) -> dict[str, float | int | None]:
+    return {
+        "count": rate.hits,
+        "of": rate.of,
+        "at_least": round(rate.at_least, 4) if rate.of else None,
+        "at_most": round(rate.at_most, 4) if rate.of else None,
+    }

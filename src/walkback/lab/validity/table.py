@@ -1,0 +1,145 @@
+"""The compact table of a half: one line per network, with what each rule says and each quantity is. No torch."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from walkback.errors import RecordError
+from walkback.lab.validity.quantities import QUANTITIES, over_readout
+from walkback.lab.validity.record import NetworkRecord
+from walkback.lab.validity.split import Half
+from walkback.lab.validity.tasks import maker_of
+from walkback.protocol.judge import read
+from walkback.protocol.panels import panel_named
+from walkback.protocol.schema import Record, explain, parse_json, write_whole
+from walkback.registry import PANELS
+
+TABLE_VERSION = 1
+BAR = "accuracy below a readout of h_0"
+"""The rule that a panel has to beat: the network is flagged where its headline is below a ridge readout of h_0."""
+NEEDS_DEPTH, LINEAR_DOES_MUCH = "needs depth", "linear does much"
+CEILING_ERROR = 0.05
+"""A frozen twin with less error than this leaves nothing to gain."""
+
+
+class Row(Record):
+    """One network in the table."""
+
+    table_version: int = TABLE_VERSION
+    id: str
+    half: Half
+    condition: str
+    dial: float
+    group: str
+    """Of its task: whether a linear readout of the input can do it."""
+    architecture: str
+    task: str
+    method: str
+    claimed: str
+    headline: float
+    accuracy: float
+    frozen: float
+    chance: float
+    ceiling: bool
+    """Whether its frozen twin makes next to no errors."""
+    outcomes: dict[str, str]
+    """pass, fail or incomplete, of every panel and of the bar."""
+    decided_by: dict[str, str] = Field(default_factory=dict)
+    """The letters behind a panel's failure."""
+    values: dict[str, float | None]
+
+    def flagged(self, rule: str) -> bool:
+        """Whether a rule fails the network; incomplete is no failure."""
+        return self.outcomes.get(rule) == "fail"
+
+
+def rules() -> list[str]:
+    """The panels and the bar, by name."""
+    return [*PANELS, BAR]
+
+
+def row_of(record: NetworkRecord, half: Half) -> Row:
+    """A record judged by every rule of today."""
+    outcomes, letters = _judged(record)
+    config = record.config
+    return Row(
+        id=record.id,
+        half=half,
+        condition=config.condition,
+        dial=config.dial,
+        group=NEEDS_DEPTH if maker_of(config.task).needs_depth else LINEAR_DOES_MUCH,
+        architecture=config.architecture,
+        task=config.task,
+        method=config.method,
+        claimed=record.claimed,
+        headline=_short(record.headline),
+        accuracy=_short(record.own.accuracy),
+        frozen=_short(record.frozen_twin.accuracy),
+        chance=_short(record.chance),
+        ceiling=1 - record.frozen_twin.accuracy < CEILING_ERROR,
+        outcomes=outcomes | {BAR: _bar(record)},
+        decided_by=letters,
+        values={candidate.name: _maybe_short(candidate.of(record)) for candidate in QUANTITIES},
+    )
+
+
+def _judged(record: NetworkRecord) -> tuple[dict[str, str], dict[str, str]]:
+    if record.report is None:
+        return dict.fromkeys(PANELS, "incomplete"), {}
+    readings = read(record.report.measurements, record.report.thresholds)
+    verdicts = {name: panel_named(name).verdict(readings) for name in PANELS}
+    outcomes: dict[str, str] = {name: verdict.outcome for name, verdict in verdicts.items()}
+    return outcomes, {name: "".join(v.decided_by) for name, v in verdicts.items() if v.outcome == "fail"}
+
+
+def _bar(record: NetworkRecord) -> str:
+    above = over_readout(record)
+    return "incomplete" if above is None else "fail" if above < 0 else "pass"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}") if math.isfinite(value) else value
+
+
+def _maybe_short(value: float | None) -> float | None:
+    return None if value is None else _short(value)
+
+
+def write(path: Path, rows: Iterable[Row]) -> Path:
+    """One line of JSON per network."""
+    lines = [json.dumps(row.to_dict(), ensure_ascii=False, sort_keys=True) for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_whole(path, "\n".join(lines) + "\n" if lines else "")
+
+
+def read_table(path: Path) -> list[Row]:
+    """The rows of a table; none where there is no file."""
+    if not path.is_file():
+        return []
+    return [_row(line, f"{path}, line {number}") for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)]
+
+
+def _row(line: str, source: str) -> Row:
+    from pydantic import ValidationError
+
+    try:
+        data: Any = parse_json(line)
+        row = Row.model_validate(data)
+    except ValidationError as error:
+        raise RecordError(f"{source} is no row of the bench's table: {explain(error)}.") from None
+    except ValueError as error:
+        raise RecordError(f"{source} is not JSON ({error}). Make the table again.") from None
+    if row.table_version != TABLE_VERSION:
+        raise RecordError(f"{source} has table_version {row.table_version}; expected {TABLE_VERSION}. Make it again.")
+    return row
+
+
+def finite_values(rows: Sequence[Row], name: str) -> list[float]:
+    """A quantity over the rows that have it."""
+    return [value for row in rows if (value := row.values.get(name)) is not None]
