@@ -16,7 +16,7 @@ from walkback.lab.zoo.contract import Block, BlockModel, DataSpec
 
 OWN_BACKWARD, HALF, CLAMPED = 1.0, 2.0, 3.0
 CLAMP = 1e-4
-LARGE = 2000.0
+LARGE = 8000.0
 """By how much the stem of a network that is handed in in fp16 is larger: what is behind it is normed, so the gradient
 there is smaller by as much, and lost."""
 

@@ -1,0 +1,205 @@
+"""From records to rates: tables, runs that go on, the held half that is opened once, the page and the verb."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from tiny import tiny
+from typer.testing import CliRunner
+
+from walkback.cli.main import app_for
+from walkback.errors import InputError, RecordError
+from walkback.lab.validity import bench as bench_module
+from walkback.lab.validity import opening, runner, scoring, table
+from walkback.lab.validity.bench import Bench
+from walkback.lab.validity.conditions import CONDITIONS, FAULTS
+from walkback.lab.validity.making import make
+from walkback.lab.validity.quantities import BY_NAME, QUANTITIES
+from walkback.lab.validity.runner import Folder, Progress
+from walkback.lab.validity.split import halves
+
+
+@pytest.fixture(scope="module")
+def record():
+    return make(tiny("healthy", 0.0, samples=512, epochs=3))
+
+
+def made_rows(half="fit"):
+    """Networks whose rates are known: of healthy ones every tenth is flagged, of faults every second is found."""
+    rows = []
+    for condition in ("healthy", *FAULTS):
+        for number in range(40 if condition == "healthy" else 10):
+            fails = number % 10 == 0 if condition == "healthy" else number % 2 == 0
+            values = {
+                c.name: (1.0 if condition == "healthy" else 3.0) * (1 if c.high else -1) + number for c in QUANTITIES
+            }
+            rows.append(
+                table.Row(
+                    id=f"{condition}{number}",
+                    half=half,
+                    condition=condition,
+                    dial=0.0,
+                    group=table.NEEDS_DEPTH if number % 2 else table.LINEAR_DOES_MUCH,
+                    architecture=("resmlp", "vit_mini")[number % 2],
+                    task=("product", "pairs")[number % 2],
+                    method="bp",
+                    claimed="bp",
+                    headline=0.9,
+                    accuracy=0.9,
+                    frozen=0.5,
+                    chance=0.1,
+                    ceiling=False,
+                    outcomes=dict.fromkeys(table.rules(), "fail" if fails else "pass"),
+                    values=values,
+                )  # fmt: skip
+            )
+    return rows
+
+
+def test_rates_are_counts():
+    rows = made_rows()
+    for rule in table.rules():
+        assert scoring.flagged(scoring.healthy(rows), rule) == (4, 40)
+        assert set(scoring.sensitivities(rows, rule).values()) == {(5, 10)}
+    groups = scoring.families(rows)
+    assert len(groups["all"]) == 40
+    assert len(groups[table.NEEDS_DEPTH]) + len(groups[table.LINEAR_DOES_MUCH]) == 40
+    assert scoring.undecided(rows, "april2026") == 0
+
+
+def test_an_incomplete_verdict_is_no_alarm():
+    row = made_rows()[0].model_copy(update={"outcomes": {"april2026": "incomplete"}})
+    assert not row.flagged("april2026")
+    assert scoring.undecided([row], "april2026") == 1
+
+
+def test_a_threshold_is_fitted_without_the_group_that_it_is_applied_to():
+    rows, candidate = made_rows(), BY_NAME["growth of one block"]
+    for result in scoring.left_out(rows, candidate, lambda row: row.architecture):
+        others = [
+            row.values[candidate.name] for row in rows
+            if row.condition == "healthy" and row.architecture != result.group
+        ]  # fmt: skip
+        here = [r for r in rows if r.architecture == result.group and r.condition == "healthy"]
+        assert result.cut == max(others)  # 2 % of twenty is none
+        assert result.false_alarms == (sum(r.values[candidate.name] > max(others) for r in here), 20)
+        assert result.found.of == 5 * len(scoring.targets(candidate))
+
+
+def test_quantities_of_a_record(record):
+    row = table.row_of(record, "fit")
+    assert set(row.values) == set(BY_NAME)
+    margin = 100 * (record.headline - record.frozen_twin.accuracy)
+    assert row.values["frozen margin, pp"] == pytest.approx(margin, rel=1e-4, abs=1e-4)
+    gain = 1 - (1 - record.own.accuracy) / (1 - record.frozen_twin.accuracy)
+    assert row.values["depth gain"] == pytest.approx(gain, rel=1e-4, abs=1e-5)
+    above = record.headline - record.readouts.accuracies[0]
+    assert row.values["accuracy − readout of h_0"] == pytest.approx(above, rel=1e-4, abs=1e-5)
+    assert row.outcomes[table.BAR] == ("fail" if above < 0 else "pass")
+    assert row.outcomes["april2026"] == record.report.verdicts["april2026"].outcome
+    pairs = zip(record.norms["start"]["flat"], record.norms["end"]["flat"], strict=True)
+    assert row.values["growth from init"] == pytest.approx(max(b / a for a, b in pairs), rel=1e-4)
+    assert row.values["headline − accuracy"] == 0
+    assert row.values["gradient under another name"] is None  # it says that it is BP
+
+
+def test_a_table_comes_back(tmp_path):
+    rows = made_rows()[:3]
+    rows[0] = rows[0].model_copy(update={"values": {"growth of one block": math.inf, "last gradient": None}})
+    path = table.write(tmp_path / "fit.jsonl", rows)
+    assert table.read_table(path) == rows
+    assert table.read_table(tmp_path / "none.jsonl") == []
+    path.write_text(path.read_text().replace('"table_version": 1', '"table_version": 9'))
+    with pytest.raises(RecordError, match="table_version 9"):
+        table.read_table(path)
+
+
+def test_a_run_goes_on_and_replaces_what_is_not_as_made(record, tmp_path):
+    folder, configs = Folder(tmp_path), halves()["fit"]["dead_blocks"]
+    for number, config in enumerate(configs[:4]):
+        truth = record.truth.model_copy(update={"holds": number != 1})
+        path = folder.path("fit", config)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record.model_copy(update={"id": config.id, "config": config, "truth": truth}).save(path)
+    state = runner.progress_of(folder, "fit", "dead_blocks")
+    assert (state.as_made, state.otherwise, len(state.waiting)) == (3, 1, 8)
+    assert [c.id for c in state.next_ones(under_way=0)] == [c.id for c in configs[4:11]]
+    assert state.next_ones(under_way=7) == []
+    assert [r.id for r in folder.records("fit", "dead_blocks")] == [configs[n].id for n in (0, 2, 3)]
+    folder.path("fit", configs[0]).write_text("{")  # half a file is made again
+    assert runner.progress_of(folder, "fit", "dead_blocks").as_made == 2
+
+
+def test_spares_are_handed_out_up_to_the_last():
+    state = Progress("x", wanted=5, as_made=2, waiting=[1, 2])  # type: ignore[list-item]
+    assert state.next_ones(under_way=1) == [1, 2]
+    assert state.next_ones(under_way=3) == []
+
+
+def test_the_held_half_is_opened_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "commit", lambda: "abc")
+    with pytest.raises(InputError, match="no network"):
+        opening.open_held(tmp_path, again=False, networks=0)
+    assert opening.openings(tmp_path) == []
+    first = opening.open_held(tmp_path, again=False, networks=764)
+    assert first["commit"] == "abc"
+    assert first["date"]
+    with pytest.raises(InputError, match="was opened on"):
+        opening.open_held(tmp_path, again=False, networks=764)
+    opening.open_held(tmp_path, again=True, networks=764)
+    assert len(json.loads((tmp_path / opening.OPENED_FILE).read_text())) == 2
+
+
+@pytest.mark.parametrize("at", ["", "abc+"])
+def test_it_is_opened_at_a_commit(tmp_path, monkeypatch, at):
+    monkeypatch.setattr(opening, "commit", lambda: at)
+    with pytest.raises(InputError, match="Commit first"):
+        opening.open_held(tmp_path, again=False, networks=3)
+
+
+def test_scores_of_the_held_half_are_not_shown_before_it_is_opened(tmp_path, monkeypatch):
+    bench = Bench(Folder(tmp_path / "runs"), tmp_path / "results")
+    table.write(bench.table_file("held"), made_rows("held"))
+    table.write(bench.table_file("fit"), made_rows())
+    assert not bench.tables()["held"]
+    monkeypatch.setattr(opening, "commit", lambda: "abc")
+    opening.open_held(bench.results, again=False, networks=3)
+    assert len(bench.tables()["held"]) == len(made_rows())
+
+
+def test_the_page_has_every_rule_and_every_fault(tmp_path):
+    bench = Bench(Folder(tmp_path / "runs"), tmp_path / "results")
+    table.write(bench.table_file("fit"), made_rows())
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = bench.write_page(docs, bench.tables()).read_text().replace("\\", "")
+    assert all(name in text for name in (*FAULTS, "april2026", "june2026", table.BAR))
+    assert "4 of 40 (≤ 21.4 %)" in text
+    assert "5 of 10 (≥ 22.2 %)" in text
+    assert "has not been opened" in text
+    assert (docs / bench_module.IMAGE).stat().st_size > 1000
+    scores = json.loads((bench.results / "scores.json").read_text())
+    assert scores["fit"]["rules"]["june2026"]["false_alarms"]["all"]["count"] == 4
+
+
+def invoke(*words):
+    return CliRunner().invoke(app_for(("lab", "validity")), ["lab", "validity", *words], catch_exceptions=False)
+
+
+def test_the_verb_lists_and_refuses(tmp_path):
+    places = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    listed = invoke(*places)
+    assert listed.exit_code == 0
+    assert all(name in listed.output for name in CONDITIONS)
+    assert "0 of 150" in listed.output
+    for words, told in (
+        (["--again"], "goes with --open"),
+        (["--score", "--run", "fit"], "one at a time"),
+        (["--run", "all"], "fit or held"),
+        (["--run", "fit"], "cannot read"),  # no committed split there
+        (["--open"], "Commit first|no network"),
+    ):
+        with pytest.raises((InputError, RecordError), match=told):
+            invoke(*words, *places)
