@@ -53,7 +53,7 @@ def made_rows(half="fit"):
                     ceiling=False,
                     outcomes=dict.fromkeys(table.rules(), "fail" if fails else "pass"),
                     values=values,
-                )  # fmt: skip
+                )
             )
     return rows
 

@@ -145,7 +145,9 @@ def _report(
     inputs, labels = _test(made.run.task)
     batches = list(zip(chunks(inputs, 128), chunks(labels, 128), strict=True))
     twin = FrozenBaseline(accuracy=float(frozen.double().mean()), samples=len(frozen), seed=made.run.config.seed)
-    own_credit = handed_in is made.run.model
+    feedback = torch.Generator().manual_seed(made.run.config.part_seed("feedback"))
+    same = handed_in is made.run.model
+    credit = made.run.claimed if same else condition.method(made.run.config, handed_in, feedback)
     try:
         report = diagnose(
             handed_in,
@@ -154,7 +156,7 @@ def _report(
             frozen_baseline_acc=twin,
             method_name=f"{condition.name} {made.run.config.id}",
             blocks=list(handed_in.blocks),
-            credit=made.run.claimed if own_credit else None,
+            credit=credit,
             null_draws=NULL_DRAWS,
             seed=made.run.config.seed,
         )
