@@ -15,21 +15,20 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from walkback.addresses import allow, from_address, imported, is_address, is_allowed, run_theirs
 from walkback.errors import InputError, UnknownName, WalkbackError, WalkbackWarning
 from walkback.errors import did_you_mean as did_you_mean
 from walkback.extras import naming_extras
+from walkback.registered import GROUPS as GROUPS
+from walkback.registered import REGISTERED, changed, installed
+from walkback.registered import changes as changes
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = (
-    "diagnostics", "panels", "methods", "architectures", "datasets", "renderers", "figures", "lint_rules", "pitfalls",
-)  # fmt: skip
-"""What others can add to, each by entry points of the group `walkback.<name>` or by `register`."""
 _HOMES = {
     "methods": "walkback.lab.registry",
     "architectures": "walkback.lab.registry",
@@ -85,12 +84,12 @@ class Registry(Mapping[str, str]):
 
     @property
     def _registered(self) -> dict[str, Any]:
-        return _REGISTERED[self.group] if self.group else {}
+        return REGISTERED[self.group] if self.group else {}
 
     def _points(self) -> dict[str, EntryPoint]:
         if self._found is None:
             self._found = {}
-            for point in _installed(self.group) if self.group else ():
+            for point in installed(self.group) if self.group else ():
                 if point.name in self._own or point.name in self._found:
                     self._leave_out(point, f"the name {point.name!r} is taken", hide=False)
                 else:
@@ -125,7 +124,7 @@ class Registry(Mapping[str, str]):
         if name not in self._objects:
             self._objects[name] = self._brought(name)
             if ":" in name:
-                _changed()
+                changed()
         return self._objects[name]
 
     def named(self, name: str) -> Any:
@@ -168,7 +167,7 @@ class Registry(Mapping[str, str]):
         reason = " ".join(why.split())
         if hide:
             self._broken[point.name] = reason
-            _changed()
+            changed()
         told = f"the {self.kind} {point.name!r} of {package} ({point.value}) is left out: {reason}"
         warnings.warn(told, WalkbackWarning, stacklevel=4)
 
@@ -186,29 +185,10 @@ class Registry(Mapping[str, str]):
         self._found = None
         self._broken.clear()
         self._objects.clear()
-        _changed()
-
-
-def _installed(group: str) -> Iterable[EntryPoint]:
-    # Imported here: it takes longer than all that `walkback --help` needs.
-    from importlib.metadata import entry_points
-
-    return entry_points(group=f"walkback.{group}")
+        changed()
 
 
 _OPEN: dict[str, Registry] = {}
-_REGISTERED: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-_changes = 0
-
-
-def changes() -> int:
-    """How often anything was added or taken away: what is derived from registries holds as long as this does."""
-    return _changes
-
-
-def _changed() -> None:
-    global _changes
-    _changes += 1
 
 
 def register(group: str, name: str, thing: Any) -> Any:
@@ -226,7 +206,7 @@ def register(group: str, name: str, thing: Any) -> Any:
         raise UnknownName(f"there is nothing to add called {group!r}. {did_you_mean(str(group), GROUPS)}")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9]\w{0,60}", name):
         raise InputError(f"the name to register is {name!r}; expected letters, digits and _ such as effective_rank.")
-    registry, before = open_registry(group), _REGISTERED[group].get(name)
+    registry, before = open_registry(group), REGISTERED[group].get(name)
     registry._refuse_own(name)
     _put(group, name, thing)
     try:
@@ -239,17 +219,17 @@ def register(group: str, name: str, thing: Any) -> Any:
 
 def unregister(group: str, name: str) -> None:
     """Take away what `register` added; a name that was not added stays as it is."""
-    if name in _REGISTERED.get(group, {}):
+    if name in REGISTERED.get(group, {}):
         _put(group, name, None)
 
 
 def _put(group: str, name: str, thing: Any) -> None:
     """Hold an object under a name, or nothing any more."""
-    _REGISTERED[group].pop(name, None)
+    REGISTERED[group].pop(name, None)
     if thing is not None:
-        _REGISTERED[group][name] = thing
+        REGISTERED[group][name] = thing
     open_registry(group).forget(name)
-    _changed()
+    changed()
 
 
 def open_registry(group: str) -> Registry:

@@ -19,7 +19,7 @@ GOOD = """
 from walkback import Diagnostic, Member, Panel, Quantity, Threshold
 
 class Good(Diagnostic):
-    letter, title, question, meaning = "h", "good", "Is it good?", "it is not good"
+    letter, title, question, meaning = "k", "good", "Is it good?", "it is not good"
     thresholds = {"good_floor": Threshold(1.0, "<", "goodness")}
     quantities = (Quantity("goodness"),)
 """

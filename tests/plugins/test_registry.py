@@ -13,7 +13,7 @@ from walkback.registry import GROUPS, Registry, open_registry
 
 
 class Spread(walkback.Diagnostic):
-    letter = "s"
+    letter = "x"
     title = "spread"
     question = "How far apart are the states?"
     meaning = "all states are one"
@@ -28,9 +28,9 @@ class Wider(Spread):
 @pytest.fixture(autouse=True)
 def _left_as_found(monkeypatch):
     monkeypatch.setattr("walkback.addresses._ALLOWED", set())
-    before = {group: dict(rows) for group, rows in registry._REGISTERED.items()}
+    before = {group: dict(rows) for group, rows in registry.REGISTERED.items()}
     yield
-    for group, rows in registry._REGISTERED.items():
+    for group, rows in registry.REGISTERED.items():
         for name in set(rows) - set(before[group]):
             walkback.unregister(group, name)
         open_registry(group).find_again()
@@ -42,7 +42,7 @@ def test_what_is_registered_is_there_until_it_is_taken_away():
     assert thresholds()["spread_floor"].default == 0.5
     assert walkback.DiagnosticThresholds(spread_floor=0.7).spread_floor == 0.7
     report = walkback.judge(walkback.Measurements(extra={"spread": 0.1}))
-    assert report.reading("s").state is walkback.State.FIRE
+    assert report.reading("x").state is walkback.State.FIRE
     walkback.unregister("diagnostics", "spread")
     assert "spread" not in known()
     with pytest.raises(InputError, match="there is no threshold called 'spread_floor'"):
@@ -69,7 +69,7 @@ def test_the_names_of_walkback_are_its_own(group):
     name = open_registry(group).own[0]
     with pytest.raises(InputError, match=f"there is an? .* '{name}' already"):
         walkback.register(group, name, Spread)
-    assert name not in registry._REGISTERED[group]
+    assert name not in registry.REGISTERED[group]
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -110,7 +110,7 @@ def test_letters_and_names_of_two_diagnostics_are_apart():
     with pytest.raises(InputError, match=r"the letter \(a\) is that of the diagnostic 'residual_growth'"):
         walkback.register("diagnostics", "other", taken)
     with pytest.raises(InputError, match=r"the name 'spread(_floor)?' is one of the diagnostic 'spread'"):
-        walkback.register("diagnostics", "other", type("Other", (Spread,), {"letter": "t"}))
+        walkback.register("diagnostics", "other", type("Other", (Spread,), {"letter": "y"}))
 
 
 # ── Addresses ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,6 +126,7 @@ def module(tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text("raise ZeroDivisionError('on\\nimport')\n")
     (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("theirs", None)  # another test's
     yield tmp_path
     sys.modules.pop("theirs", None)
 
@@ -179,7 +180,7 @@ def test_a_panel_of_diagnostics_by_address_is_measured_and_judged(module):
     (module / "wide.py").write_text(
         "from walkback import Diagnostic, Member, Panel, Quantity, Threshold\n"
         "class Width(Diagnostic):\n"
-        "    letter, title, question, meaning = 'w', 'width', 'How wide?', 'too wide'\n"
+        "    letter, title, question, meaning = 'z', 'width', 'How wide?', 'too wide'\n"
         "    thresholds = {'width_most': Threshold(3.0, '>', 'width')}\n"
         "    quantities = (Quantity('width'),)\n"
         "    needs_gradient = False\n"
@@ -194,4 +195,4 @@ def test_a_panel_of_diagnostics_by_address_is_measured_and_judged(module):
     report = walkback.diagnose(
         model, [(torch.randn(16, 4), torch.randint(8, (16,)))], blocks=["1"], panel="wide:PANEL", gradients=False
     )
-    assert (report.reading("w").figure, report.outcome, report.decided_by) == (8.0, "fail", ("w",))
+    assert (report.reading("z").figure, report.outcome, report.decided_by) == (8.0, "fail", ("z",))

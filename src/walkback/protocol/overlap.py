@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BatchError
-from walkback.protocol.batches import Batch, Calling, read_batches
+from walkback.protocol.batches import Batch, read_batches
+from walkback.protocol.calling import Calling
 from walkback.protocol.records import Overlap
 
 MOST_EXAMPLES = 8

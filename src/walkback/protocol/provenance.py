@@ -23,7 +23,8 @@ from torch.optim.optimizer import Optimizer
 from walkback.errors import InputError
 from walkback.protocol import numerics
 from walkback.protocol.alignment import AlignmentMeter
-from walkback.protocol.batches import Batch, Calling, read_batches
+from walkback.protocol.batches import Batch, read_batches
+from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.kept_state import KeptState, random_states, set_random_states
 from walkback.protocol.local_gradients import Asked, Gradients, gradients_of

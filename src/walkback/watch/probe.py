@@ -17,7 +17,6 @@ from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
-from walkback.protocol.diagnose import LOOK_SAMPLES
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
@@ -29,6 +28,7 @@ from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
 from walkback.protocol.reference_source import Source
 from walkback.protocol.seen_through import Sight
+from walkback.protocol.session import LOOK_SAMPLES
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import AsFound, underneath, untouched

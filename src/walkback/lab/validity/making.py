@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from walkback.errors import WalkbackError
-from walkback.lab.runs import random_state
 from walkback.lab.runs.stamp import stamp
-from walkback.lab.runs.train import one_thread
 from walkback.lab.validity.conditions import condition_named
 from walkback.lab.validity.conditions.base import Condition, Made, answers_on_training
 from walkback.lab.validity.config import NetworkConfig
@@ -33,6 +31,7 @@ from walkback.lab.validity.training import Run, chunks, correct, randomised_like
 from walkback.protocol.diagnose import diagnose
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.scores import FrozenBaseline, Score
+from walkback.protocol.untouched import one_thread, random_states_kept
 
 NULL_DRAWS = 8
 """Fresh draws of the feedback behind the null of Γ."""
@@ -57,7 +56,7 @@ class Clock:
 
 def make(config: NetworkConfig) -> NetworkRecord:
     """Make, compare, check and measure one network, in one thread; all random generators are left as they were."""
-    with random_state.kept(), one_thread():
+    with random_states_kept(), one_thread():
         return _made(config, condition_named(config.condition))
 
 
