@@ -144,3 +144,13 @@ def test_links_that_lead_in_a_circle_are_told(folder, monkeypatch, capsys):
     with pytest.raises(InputError, match=r"cannot write round\.html: Too many levels"):
         write_whole("round.html", "x")
     assert Path("round.html").is_symlink()
+
+
+def test_an_answer_whose_page_cannot_be_written_is_not_kept(folder, monkeypatch, capsys):
+    before = sorted(folder.rglob("*"))
+    monkeypatch.setattr(sys, "argv", ["walkback", "study", "ablation", "--markdown", "a.json"])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("walkback: cannot write into the folder a.json: File exists.")
+    assert sorted(folder.rglob("*")) == before
