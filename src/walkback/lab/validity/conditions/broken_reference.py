@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from walkback.lab.validity.conditions.base import Condition, Evidence, Made
-from walkback.lab.validity.conditions.exploding_stem import GrownStem
+from walkback.lab.validity.conditions.exploding_block import Grown
 from walkback.lab.validity.config import NetworkConfig
 from walkback.lab.validity.networks import network_of
 from walkback.lab.zoo.contract import Block, BlockModel, DataSpec
 
 OWN_BACKWARD, HALF, CLAMPED = 1.0, 2.0, 3.0
 CLAMP = 1e-4
-LARGE = 8000.0
-"""By how much the stem of a network that is handed in in fp16 is larger: what is behind it is normed, so the gradient
-there is smaller by as much, and lost."""
+SMALL, LARGE = 1e-3, 8000.0
+"""By how much the first block of a network that is handed in in fp16 is larger: what is behind it is normed, so the
+gradient there is smaller by as much, and lost."""
 
 
 class _Signs(torch.autograd.Function):
@@ -74,10 +74,18 @@ class HalfStem(nn.Module):
         return self.inner(inputs.half())  # type: ignore[no-any-return]
 
 
+@torch.no_grad()
 def in_half(model: BlockModel) -> BlockModel:
-    """A copy that computes in fp16 throughout, where gradients below 6e-8 are zero."""
-    half = copy.deepcopy(model).half()
-    return BlockModel(HalfStem(half.stem), list(half.blocks), half.head, half.data)
+    """A copy that computes in fp16 throughout, where what lies below 6e-8 is zero, with logits of a thousandth.
+
+    Smaller logits change no answer, and make every gradient smaller.
+    """
+    half = copy.deepcopy(model)
+    readout = [module for module in half.head.modules() if isinstance(module, nn.Linear)][-1]
+    for parameter in readout.parameters():
+        parameter.mul_(SMALL)
+    half.half()
+    return BlockModel(HalfStem(half.stem), list(half.blocks), half.head, half.data).eval()
 
 
 class BrokenReference(Condition):
@@ -88,7 +96,8 @@ class BrokenReference(Condition):
     title = "The backward pass is not the gradient: one of its own, clamped, or lost in fp16."
     made = (
         "Every block reads its input through an autograd Function whose backward pass turns signs (1) or clamps (3); "
-        "or the stream is large, and the trained network is handed in in fp16, where its gradient underflows (2). BP "
+        "or the stream is large, and the trained network is handed in in fp16 with small logits, where its gradient "
+        "underflows (2). BP "
         "through that backward pass trains it."
     )
     dial_is = "1 signs turned in a custom backward, 2 fp16, 3 gradient clamped at 1e-4"
@@ -101,9 +110,10 @@ class BrokenReference(Condition):
         """Its blocks are bent, but for fp16."""
         model = network_of(config, data)
         if config.dial == HALF:
-            stem = GrownStem(model.stem)
-            stem.factor.fill_(LARGE)
-            return BlockModel(stem, list(model.blocks), model.head, data)
+            first, *others = model.blocks
+            large = Grown(first)
+            large.factor.fill_(LARGE)
+            return BlockModel(model.stem, [large, *others], model.head, data)
         function = _Signs if config.dial == OWN_BACKWARD else _Clamp
         blocks = [Bent(block, shape, function) for block, shape in zip(model.blocks, model.site_shapes, strict=False)]
         return BlockModel(model.stem, blocks, model.head, data)
