@@ -36,7 +36,9 @@ LAB_VERBS = {
     "validity": "Make networks whose faults are known, and count how often each panel is right.",
     "check": "Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes.",
 }
-MOVED = {verb: f"lab {verb}" for verb in LAB_VERBS} | {"check-zoo": "lab check"}
+MOVED = {verb: f"lab {verb}" for verb in ("train", "audit", "study", "evidence", "runs", "zoo", "data", "check")} | {
+    "check-zoo": "lab check"
+}
 """Verbs of walkback 0.1 that are elsewhere now."""
 OPTIONS = {"--version": "Print the version.", "--help": "Show this message and exit."}
 ABOUT = "Can a result from a network trained without backpropagation be trusted?"

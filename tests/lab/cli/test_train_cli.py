@@ -305,7 +305,7 @@ def test_runs_lists_what_there_is_and_how_far_it_is(walkback, tmp_path):
         (["--freezing", "ladder:-1"], "freezing is 'ladder:-1'; expected one of"),
         (["--freezing", "ladder:2"], "freezing is 'ladder:2', and the network has 2 blocks."),
         (["--freezing", "ladder:99"], "freezing is 'ladder:99', and the network has 2 blocks."),
-        (["--targets", "wrong"], "targets: Input should be 'true' or 'random', not 'wrong'"),
+        (["--targets", "wrong"], "targets: Input should be 'true', 'random' or 'permuted', not 'wrong'"),
         (["--set", "arch.w2_std=Infinity"], "w2_std is inf; expected a finite number above 0"),
         (["--set", "arch.residual_add=no"], "residual_add is 'no'; expected true or false"),
     ],

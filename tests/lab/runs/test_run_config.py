@@ -141,7 +141,7 @@ def test_a_config_loads_back_equal():
         ({"freezing": "ladder:x"}, InputError, "freezing is 'ladder:x'; expected one of"),
         ({"freezing": "ladder:-1"}, InputError, "freezing is 'ladder:-1'; expected one of"),
         ({"freezing": 2}, InputError, "freezing: .*not 2"),
-        ({"targets": "none"}, InputError, "targets: .*'true' or 'random', not 'none'"),
+        ({"targets": "none"}, InputError, "targets: .*'true', 'random' or 'permuted', not 'none'"),
         ({"method_options": "fast"}, InputError, "method_options"),
         ({"seed": True}, InputError, "seed: .*not True"),
         ({"seed": 42.5}, InputError, "seed: .*not 42.5"),

@@ -56,7 +56,7 @@ def study(
         drawn = [block for result in made for block in _drawn(each, result)]  # what cannot be drawn is not kept
         answers.append((each, made, drawn))
     _require_apart(answers, paths, results, markdown)
-    if any(made or each.files(results) for each, made, _ in answers):
+    if markdown is not None and any(made or each.files(results) for each, made, _ in answers):
         folder_for(markdown)  # before an answer is kept whose page cannot be
     for each, made, drawn in answers:
         for result in made:

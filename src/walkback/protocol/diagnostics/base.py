@@ -154,7 +154,7 @@ class Diagnostic:
         axis = cls.thresholds[name].axis if name else quantity.axis if quantity is not None else "linear"
         return Scalar(
             cls.letter, cls.title, title=cls.figure_title or cls.title, threshold=name, axis=axis, signed=cls.signed,
-            live=True,
+            tabled=cls.listed != "never", timed=cls.listed != "never", live=cls.listed == "always",
         )  # fmt: skip
 
     @classmethod

@@ -8,6 +8,7 @@ from walkback.lab.validity.conditions.base import Condition, Evidence, Made
 from walkback.lab.validity.config import NetworkConfig
 from walkback.lab.validity.training import Run
 from walkback.lab.zoo import BlockModel, Method, build_method
+from walkback.protocol.numerics import cosines
 
 
 class ResampledFeedback(Condition):
@@ -37,7 +38,7 @@ class ResampledFeedback(Condition):
         run = made.run
         expected = -(-run.steps // int(run.config.dial))
         pairs = list(zip(run.method.buffers(), run.claimed.buffers(), strict=True))
-        cosine = max(abs(float(torch.cosine_similarity(a.flatten(), b.flatten(), dim=0))) for a, b in pairs)
+        cosine = max(abs(float(cosines(a.flatten(), b.flatten()))) for a, b in pairs)
         draws = run.notes["draws"]
         words = f"{draws:.0f} draws in {run.steps} steps; the last is at {cosine:.2f} to those handed in"
         return Evidence(draws == expected and cosine < 0.5, {"draws": draws, "cosine": cosine}, words)
