@@ -203,3 +203,19 @@ def test_the_verb_lists_and_refuses(tmp_path):
     ):
         with pytest.raises((InputError, RecordError), match=told):
             invoke(*words, *places)
+
+
+def test_a_half_is_made_in_processes_of_its_own(tmp_path, monkeypatch):
+    """Two tiny networks of a condition: both are written, and a second run has nothing to do."""
+    configs = tuple(
+        tiny("frozen_blocks", 1.0, samples=256, epochs=1, number=n, seed=4_000_000_000 + n) for n in range(3)
+    )
+    small = {"fit": {"frozen_blocks": configs}, "held": {"frozen_blocks": ()}}
+    monkeypatch.setattr(runner, "halves", lambda: small)
+    folder, told = Folder(tmp_path), []
+    (state,) = runner.run_half(folder, "fit", ["frozen_blocks"], 2, told.append, limit=2)
+    assert (state.as_made, state.otherwise, state.failed) == (2, 0, [])
+    assert [r.id for r in folder.records("fit", "frozen_blocks")] == [c.id for c in configs[:2]]
+    assert len(told) == 2
+    runner.run_half(folder, "fit", ["frozen_blocks"], 1, told.append, limit=2)
+    assert len(told) == 2

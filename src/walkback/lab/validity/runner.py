@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from multiprocessing import connection
 from pathlib import Path
 
 from walkback.errors import WalkbackError
@@ -14,6 +17,7 @@ from walkback.lab.validity.record import NetworkRecord, load
 from walkback.lab.validity.split import Half, halves, quota
 
 Told = Callable[[str], None]
+NICENESS = 10
 
 
 @dataclass(frozen=True)
@@ -99,18 +103,39 @@ def run_half(
     """
     states = [progress_of(folder, half, name, limit) for name in conditions]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        pending: dict[Future[bool], tuple[Progress, NetworkConfig]] = {}
-        while True:
-            _submit(pool, pending, states, folder, half)
-            if not pending:
-                return states
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                state, config = pending.pop(future)
-                _finish(future, state, config)
-                made = f"{state.as_made} of {state.wanted}, {state.otherwise} replaced, {len(state.failed)} failed"
-                tell(f"{half} {state.condition}: {made}")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_started)
+    try:
+        _make_all(pool, states, folder, half, tell)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # whoever interrupts it need not wait for what was handed out
+    return states
+
+
+def _started() -> None:
+    """In a worker: give way to others, and end with the process that started it, however that ends."""
+    os.nice(NICENESS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _make_all(pool: ProcessPoolExecutor, states: Sequence[Progress], folder: Folder, half: Half, tell: Told) -> None:
+    pending: dict[Future[bool], tuple[Progress, NetworkConfig]] = {}
+    while True:
+        _submit(pool, pending, states, folder, half)
+        if not pending:
+            return
+        done, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in done:
+            state, config = pending.pop(future)
+            _finish(future, state, config)
+            made = f"{state.as_made} of {state.wanted}, {state.otherwise} replaced, {len(state.failed)} failed"
+            tell(f"{half} {state.condition}: {made}")
 
 
 def _submit(
