@@ -63,9 +63,9 @@ def validity(
         if open_:
             bench.open(again=again)
         tables = bench.tables()
+        page = bench.write_page(folder_for(docs), tables)
         for block in bench.page(tables).blocks():
             output().print(block)
-        page = bench.write_page(folder_for(docs), tables)
         output().print(f"page in {page}, tables in {results}")
         return 0
     return _listed(bench)
