@@ -148,7 +148,7 @@ def test_links_that_lead_in_a_circle_are_told(folder, monkeypatch, capsys):
 
 def test_an_answer_whose_page_cannot_be_written_is_not_kept(folder, monkeypatch, capsys):
     before = sorted(folder.rglob("*"))
-    monkeypatch.setattr(sys, "argv", ["walkback", "study", "ablation", "--markdown", "a.json"])
+    monkeypatch.setattr(sys, "argv", ["walkback", "lab", "study", "ablation", "--markdown", "a.json"])
     with pytest.raises(SystemExit) as ended:
         main.run()
     assert ended.value.code == 2
