@@ -49,7 +49,7 @@ def from_address(address: str) -> Any:
 
 
 def imported(address: str, kind: str) -> Any:
-    """What others have at `module:object`; whatever goes wrong is told in a sentence."""
+    """Import `module:object` of another package; a failure raises an `InputError` that says what went wrong."""
     module = address.partition(":")[0]
     try:
         return run_theirs(lambda: from_address(address), f"the {kind} {address} cannot be imported")
@@ -64,7 +64,7 @@ def imported(address: str, kind: str) -> Any:
 
 
 def run_theirs(step: Callable[[], Any], what: str) -> Any:
-    """Run code that others wrote; whatever it raises is told in one line."""
+    """Run code of another package; whatever it raises becomes an `InputError` of one line."""
     try:
         return step()
     except WalkbackError:

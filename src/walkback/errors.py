@@ -10,11 +10,11 @@
     ├── RecordError          a file is not a record that this version reads
     ├── MissingFeedback      alignment was asked for, and the trained feedback is not there
     ├── BaselineError        a frozen baseline that was not frozen, or does not match
-    ├── DataError            a data set cannot be had, or is not what it should be
+    ├── DataError            a data set is missing, or its content is wrong
     ├── MissingLibrary       an optional library is not installed; the message has the command that installs it
     ├── RunError             a training run, its store or its checkpoint
     │   ├── RunTaken           a run that another process is training
-    │   └── DamagedCheckpoint  a checkpoint that cannot be gone on from, whoever reads it
+    │   └── DamagedCheckpoint  a corrupt checkpoint, from which no run can resume
     └── PitfallError         under `walkback.strict()`: a figure would have come out wrong
 
 The message of each says what came, what was expected, and what to do; the command line prints it
@@ -85,7 +85,7 @@ class BaselineError(WalkbackError):
 
 
 class DataError(WalkbackError):
-    """A data set cannot be had, or is not what it should be."""
+    """A data set is missing, or its content is wrong."""
 
 
 class MissingLibrary(WalkbackError, ImportError):
@@ -101,7 +101,7 @@ class RunTaken(RunError):
 
 
 class DamagedCheckpoint(RunError):
-    """A checkpoint that cannot be gone on from, whoever reads it."""
+    """A corrupt checkpoint, from which no run can resume."""
 
 
 class PitfallError(WalkbackError, ArithmeticError):

@@ -148,7 +148,7 @@ class Registry(Mapping[str, str]):
         return thing
 
     def loaded(self) -> Iterator[tuple[str, Any]]:
-        """Every name with its object; a plugin that cannot be used is told once, in a line, and left out."""
+        """Every name with its object; a plugin that cannot be used is left out, with one warning of one line."""
         for name in list(self._rows()):
             try:
                 yield name, self.load(name)

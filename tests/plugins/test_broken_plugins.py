@@ -32,6 +32,12 @@ BROKEN = {
         "diagnostics", GOOD + "class Bad(Diagnostic): letter = 'x'", "does not say its title and question and mean",
     ),
     "declares nonsense": ("diagnostics", GOOD + "class Bad(Good):\n    letter, quantities = 'x', 7", "TypeError"),
+    "has no summarise": (
+        "diagnostics",
+        GOOD + "class Bad(Diagnostic):\n    letter, title, question, meaning = 'x', 't', 'q?', 'm'\n"
+        "    quantities = (Quantity('q'),)\n    measure = staticmethod(lambda capture: 1)",
+        "has no summarise",
+    ),
     "takes a letter": (
         "diagnostics", GOOD + "class Bad(Good):\n    letter, thresholds, quantities = 'a', {}, (Quantity('q'),)",
         r"the letter (a) is that of the diagnostic 'residual_growth'",

@@ -249,3 +249,17 @@ def test_the_model_and_the_random_state_are_left_as_they_were():
     walkback.diagnose(model, [(inputs, targets)], credit=Feedback(), null_draws=0, functional=8)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_loss_that_fails_is_the_callers_to_mend():
+    model, inputs, targets = made()
+    calls = []
+
+    def loss(logits, targets):
+        calls.append(1)
+        if len(logits) == 8:  # as many as are tested functionally, and nowhere else
+            raise ValueError("no")
+        return nn.functional.cross_entropy(logits, targets, reduction="none")
+
+    with pytest.raises(InputError, match="loss= failed"):
+        walkback.diagnose(model, [(inputs, targets)], credit=Feedback(), null_draws=0, functional=8, loss=loss)

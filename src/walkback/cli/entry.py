@@ -27,7 +27,7 @@ VERBS = {
 }
 LAB_VERBS = {
     "train": "Train one run, or go on with it where it stopped, and print its report.",
-    "audit": "Train what a grid lacks, each method with its matched frozen baseline, and judge all of it.",
+    "audit": "Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.",
     "study": "Answer a question from audits on record: no training, seconds.",
     "evidence": "Print each published claim, what was measured here, and whether it was reproduced.",
     "runs": "List the runs in the store: how far each is, its accuracy and its verdict.",

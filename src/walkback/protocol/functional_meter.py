@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from walkback.errors import InputError, MissingFeedback
+from walkback.errors import InputError, MissingFeedback, WalkbackError
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Capture
 from walkback.protocol.credit import CreditRule, credits_for
@@ -118,8 +118,10 @@ class FunctionalMeter:
             try:
                 with in_double(model, chain, batch, loss, attempt) as (doubled, sites, why):
                     return _columns(sites) if doubled.exact else {"no_functional": f"no fp64 pass: {why}"}
+            except WalkbackError:
+                raise  # a loss or a credit that cannot be used is the caller's to mend
             except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
-                return {"no_functional": f"no fp64 pass: {in_short(error)}"}
+                return {"no_functional": f"the test failed with {type(error).__name__}: {in_short(error)}"}
 
     def _at(
         self, doubled: Doubled, number: int, hidden: Tensor, credit: Tensor, loss: Loss | None, sight: Sight

@@ -1,4 +1,4 @@
-"""`walkback lab audit`: train what a grid lacks, judge all of it, and put it on record."""
+"""`walkback lab audit`: train the missing runs of a grid, judge all runs, and record the audit."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def audit(
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
-    """Train what a grid lacks, each method with its matched frozen baseline, and judge all of it.
+    """Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.
 
     Interrupted or killed, the same command goes on where it stopped. Finished runs are kept in RESULTS/runs,
     and are not trained again by whoever has those.
