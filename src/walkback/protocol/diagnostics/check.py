@@ -25,9 +25,7 @@ def check_diagnostic(name: str, thing: Any) -> None:
     if not thing.quantities and thing.judge is Diagnostic.judge:
         raise InputError(f"the diagnostic {name!r} has no quantities; expected one at least, or a judge of its own")
     if thing.measures and thing.summarise is Diagnostic.summarise:
-        raise InputError(
-            f"the diagnostic {name!r} has a measure, and has no summarise to turn it into quantities"
-        )
+        raise InputError(f"the diagnostic {name!r} has a measure, and has no summarise to turn it into quantities")
     for each in [*thing.thresholds, *(quantity.name for quantity in thing.quantities)]:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", each):
             raise InputError(f"the diagnostic {name!r} names {each!r}; expected a name such as rank_floor")
