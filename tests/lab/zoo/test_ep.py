@@ -8,7 +8,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from zoo_networks import backprop_gradients, batch, gradients, sites_of, small, trace_of, true_gradients
+from zoo_networks import backprop_gradients, batch, gradients, losses_of, sites_of, small, trace_of, true_gradients
 
 from walkback.errors import InputError
 from walkback.lab.registry import ARCHITECTURES
@@ -63,7 +63,7 @@ def test_a_sweep_descends_the_energy_one_state_at_a_time(first_state):
             at = start[site].detach().requires_grad_()
             # States below have not moved yet in this sweep, the state above has.
             around = [*start[:site], at, *states[site + 1 :]]
-            loss = F.cross_entropy(model.head(around[-1]), targets, reduction="sum")
+            loss = losses_of(model.head(around[-1]), targets).sum()
             height = energy(model, inputs, around, tied=first_state == "tied") + 0.7 * loss
             (slope,) = torch.autograd.grad(height, at)
             states[site] = start[site] - 0.2 * slope
@@ -92,7 +92,7 @@ def test_every_sweep_lowers_energy_and_loss_together(architecture, options, step
     heights = []
     for sweeps in range(5):
         states = build_method("ep", model, sweeps=sweeps, step=step).relax(free, targets) if sweeps else free
-        loss = F.cross_entropy(model.head(states[-1]), targets, reduction="sum")
+        loss = losses_of(model.head(states[-1]), targets).sum()
         heights.append((energy(model, inputs, states) + loss).item())
     assert all(after < before for before, after in itertools.pairwise(heights))
     assert heights[-1] < heights[0] - fall

@@ -34,6 +34,8 @@ def by_unit_credit(model, reads, credits):
     """Each module follows its credit, scaled to unit norm per sample."""
     expected = {}
     for (prefix, module), read, credit in zip(modules(model).items(), reads, credits, strict=True):
+        if not list(module.parameters()):  # the stem of a plain MLP
+            continue
         size = credit.flatten(1).norm(dim=1).view(-1, *[1] * (credit.ndim - 1))
         objective = (module(read) * (credit / size)).sum() / len(credit)
         found = torch.autograd.grad(objective, list(module.parameters()))

@@ -6,13 +6,16 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from zoo_networks import (
+    PAIRS,
+    WITH_CREDIT,
     assert_same,
     backprop_gradients,
     batch,
     feedback_from_weights,
     gradients,
+    loss_of,
+    named_learning,
     sites_of,
     small,
     true_gradients,
@@ -21,7 +24,7 @@ from zoo_networks import (
 from walkback.errors import InputError
 from walkback.lab.registry import ARCHITECTURES, METHODS
 from walkback.lab.zoo import build_method, build_model, freeze
-from walkback.lab.zoo.contract import DataSpec
+from walkback.lab.zoo.contract import DataSpec, learns
 from walkback.lab.zoo.methods.freezing import Ladder, read_freezing
 from walkback.lab.zoo.methods.local_step import LocalMethod, local_pass
 
@@ -33,8 +36,7 @@ def mean_square(branch):
     return branch.flatten(1).square().sum(dim=1).mean()
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize(("name", "architecture"), [pair for pair in PAIRS if pair[0] in LOCAL])
 def test_the_penalty_adds_its_own_gradient_to_each_block_and_to_nothing_else(name, architecture):
     model, (inputs, targets) = small(architecture).eval(), batch()
     plain = copy.deepcopy(model)
@@ -59,12 +61,12 @@ def test_for_backprop_the_penalty_is_a_term_of_the_loss(architecture):
     twin = copy.deepcopy(model)
     result = build_method("bp", model, penalty=LAMBDA).accumulate(inputs, targets)
     sites, logits = sites_of(twin, inputs)
-    loss = F.cross_entropy(logits, targets)
+    loss = loss_of(logits, targets)
     for index, block in enumerate(twin.blocks):
         loss = loss + LAMBDA * mean_square(block.branch(sites[index]))
     loss.backward()
     assert_same(gradients(model), gradients(twin))
-    torch.testing.assert_close(result.loss, F.cross_entropy(logits, targets))
+    torch.testing.assert_close(result.loss, loss_of(logits, targets))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -83,8 +85,7 @@ def test_a_negative_penalty_is_refused():
         build_method("dfa", small("resmlp"), penalty=-1.0)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("name", "architecture"), PAIRS)
 def test_frozen_blocks_get_no_gradient_and_do_not_move(name, architecture):
     model, (inputs, targets) = freeze(small(architecture), "blocks"), batch()
     method = build_method(name, model, penalty=0.1)
@@ -94,8 +95,9 @@ def test_frozen_blocks_get_no_gradient_and_do_not_move(name, architecture):
     method.accumulate(inputs, targets)
     assert all(parameter.grad is None for parameter in model.blocks.parameters())
     optimizer.step()
+    method.after_step()
     for (key, old), new in zip(before.named_parameters(), model.parameters(), strict=True):
-        assert torch.equal(old, new) == key.startswith("blocks"), key
+        assert torch.equal(old, new) == (key not in learning_names(model, method, 0)), key
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -107,7 +109,8 @@ def test_for_backprop_the_stem_learns_through_frozen_blocks(architecture, norm):
         credit = true_gradients(model, inputs, targets)[0]
         unit = credit / credit.flatten(1).norm(dim=1).view(-1, *[1] * (credit.ndim - 1))
         output = copy.deepcopy(model).stem
-        (output(inputs) * unit).sum().div(len(unit)).backward()
+        if learns(output):  # an MLP's stem has no parameters
+            (output(inputs) * unit).sum().div(len(unit)).backward()
         expected |= {f"stem.{key}": grad for key, grad in gradients(output).items()}
     build_method("bp", model, credit_norm=norm).accumulate(inputs, targets)
     assert_same(gradients(model), expected)
@@ -129,9 +132,13 @@ def test_a_shallow_network_is_stem_and_head(name):
     model = freeze(whole, "shallow")
     assert len(model.blocks) == 0
     torch.testing.assert_close(model(inputs), whole.head(whole.stem(inputs)))
+    if METHODS.load(name).why_not(model):
+        with pytest.raises(InputError, match="is not defined on this network"):
+            build_method(name, model)
+        return
     method = build_method(name, model)
     method.accumulate(inputs, targets)
-    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert gradients(model).keys() == named_learning(model, method)
 
 
 def test_what_cannot_be_shallow_is_refused():
@@ -150,16 +157,23 @@ RUNGS = [(architecture, last) for architecture in ARCHITECTURES for last in rung
 on_every_rung = pytest.mark.parametrize(("architecture", "last"), RUNGS)
 
 
-def learning_names(model, last):
-    """By hand: the names of all parameters but those of the first blocks."""
+def of_methods(pairs):
+    """Every rung of the architectures of these methods."""
+    found = [(name, architecture, last) for name, architecture in pairs for last in rungs(architecture)]
+    return pytest.mark.parametrize(("name", "architecture", "last"), found)
+
+
+def learning_names(model, method, last):
+    """By hand: the names of all that learns but in the first blocks."""
     frozen = tuple(f"blocks.{index}." for index in range(len(model.blocks) - last))
-    return {name for name, _ in model.named_parameters() if not name.startswith(frozen)}
+    return {name for name in named_learning(model, method) if not name.startswith(frozen)}
 
 
-@on_every_rung
-@pytest.mark.parametrize("name", METHODS)
+@of_methods(PAIRS)
 @pytest.mark.parametrize("options", [{"penalty": 0.1}, {"credit_norm": "per_sample"}])
 def test_on_a_ladder_exactly_the_last_blocks_stem_and_head_move(name, architecture, last, options):
+    if "credit_norm" in options and (name, architecture) not in WITH_CREDIT:
+        options = {}
     model, (inputs, targets) = freeze(small(architecture), f"ladder:{last}"), batch()
     method = build_method(name, model, **options)
     before = copy.deepcopy(model)
@@ -169,10 +183,11 @@ def test_on_a_ladder_exactly_the_last_blocks_stem_and_head_move(name, architectu
         optimizer.zero_grad()
         method.accumulate(inputs, targets)
         optimizer.step()
+        method.after_step()
     moved = {
         key for (key, old), new in zip(before.named_parameters(), model.parameters(), strict=True) if not old.equal(new)
     }
-    assert moved == learning_names(model, last)
+    assert moved == learning_names(model, method, last)
     assert gradients(model).keys() == moved
 
 
@@ -187,27 +202,26 @@ def test_the_error_travels_through_frozen_blocks_of_a_ladder(name, architecture,
         feedback_from_weights(method, model)
     method.accumulate(inputs, targets)
     sites, logits = sites_of(twin, inputs)
-    loss = F.cross_entropy(logits, targets)
+    loss = loss_of(logits, targets)
     for block, read in list(zip(twin.blocks, sites, strict=False))[len(twin.blocks) - last :]:
         loss = loss + penalty * mean_square(block.branch(read))
     loss.backward()
-    learning = learning_names(model, last)
+    learning = learning_names(model, method, last)
     assert_same(gradients(model), {key: grad for key, grad in gradients(twin).items() if key in learning})
 
 
-@on_every_rung
-@pytest.mark.parametrize("name", METHODS)
+@of_methods(WITH_CREDIT)
 def test_on_a_ladder_the_others_learn_what_they_would_without_it(name, architecture, last):
     model, (inputs, targets) = small(architecture).eval(), batch()
     twin, options = freeze(copy.deepcopy(model), f"ladder:{last}"), {"credit_norm": "per_sample"}
     for network in (model, twin):
-        build_method(name, network, torch.Generator().manual_seed(4), **options).accumulate(inputs, targets)
-    learning = learning_names(model, last)
+        method = build_method(name, network, torch.Generator().manual_seed(4), **options)
+        method.accumulate(inputs, targets)
+    learning = learning_names(model, method, last)
     assert_same(gradients(twin), {key: grad for key, grad in gradients(model).items() if key in learning})
 
 
-@on_every_rung
-@pytest.mark.parametrize("name", LOCAL)
+@of_methods([pair for pair in PAIRS if pair[0] in LOCAL])
 def test_on_a_ladder_the_penalty_is_on_the_blocks_that_learn(name, architecture, last):
     model, (inputs, targets) = freeze(small(architecture).eval(), f"ladder:{last}"), batch()
     plain = copy.deepcopy(model)

@@ -8,7 +8,7 @@ from typing import Any
 
 from walkback.addresses import require_call
 from walkback.errors import InputError
-from walkback.lab.zoo.contract import Method, MethodOptions
+from walkback.lab.zoo.contract import CreditlessMethod, Method, MethodOptions
 
 
 def check_method(name: str, thing: Any) -> None:
@@ -24,6 +24,27 @@ def check_method(name: str, thing: Any) -> None:
     for field in dataclasses.fields(options):
         if field.default is dataclasses.MISSING:
             raise InputError(f"the method {name!r}: its option {field.name} has no default; every option has one")
+    for word in ("paper", "gamma", "defined_on", "no_null"):
+        if not isinstance(getattr(thing, word), str):
+            raise InputError(f"the method {name!r}: its {word} is {getattr(thing, word)!r}; expected a sentence")
+    _check_credit(name, thing)
+
+
+def _check_credit(name: str, thing: type[Method]) -> None:
+    """Refuse what says one thing of its credit and does another."""
+    if thing.has_credit == issubclass(thing, CreditlessMethod):
+        says = "a credit" if thing.has_credit else "none"
+        raise InputError(
+            f"the method {name!r} says that it has {says} (has_credit is {thing.has_credit}); "
+            "one without extends walkback.lab.CreditlessMethod, and no other does"
+        )
+    if not thing.has_credit and not thing.gamma:
+        raise InputError(f"the method {name!r} has no credit, and no gamma that says why; give it that sentence")
+    if thing.has_credit and not thing.answers_by_head():
+        raise InputError(
+            f"the method {name!r} answers by a predict of its own, so no loss at the head says what its credit is "
+            "worth; extend walkback.lab.CreditlessMethod, or answer by the head"
+        )
 
 
 def check_architecture(name: str, thing: Any) -> None:

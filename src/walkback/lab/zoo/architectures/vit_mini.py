@@ -36,11 +36,11 @@ class PatchEmbedding(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention of plain Linear layers, (B, T, d) → (B, T, d)."""
+    """Multi-head attention of plain Linear layers, (B, T, d) → (B, T, d); causal: no token sees a later one."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = linear_into_stream(width, width)
 
@@ -49,17 +49,17 @@ class SelfAttention(nn.Module):
         batch, count, width = tokens.shape
         heads = self.qkv(tokens).view(batch, count, 3, self.heads, width // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(query, key, value)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
         return self.proj(mixed.transpose(1, 2).reshape(batch, count, width))  # type: ignore[no-any-return]
 
 
 class TransformerBlock(Block):
     """h + f(h) with f(h) = a + MLP(LayerNorm(h + a)), a = Attention(LayerNorm(h))."""
 
-    def __init__(self, width: int, heads: int, expansion: int) -> None:
+    def __init__(self, width: int, heads: int, expansion: int, *, causal: bool = False) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width)
-        self.attention = SelfAttention(width, heads)
+        self.attention = SelfAttention(width, heads, causal=causal)
         self.norm2 = nn.LayerNorm(width)
         self.linear1 = nn.Linear(width, expansion * width)
         self.activation = nn.GELU()

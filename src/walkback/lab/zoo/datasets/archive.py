@@ -15,19 +15,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 
 import numpy as np
 
 from walkback.errors import DataError, InputError
 from walkback.lab.zoo.datasets.fetching import Progress
-from walkback.lab.zoo.datasets.fingerprint import Raw, RawPair, canonical, check_raw
+from walkback.lab.zoo.datasets.fingerprint import Form
 from walkback.protocol.schema import write_whole
 
 CACHE_VARIABLE = "WALKBACK_DATA"
 LARGEST_ARRAY = 2**30
 """In bytes; that of the largest data set here takes a sixth of it."""
-_FIELDS = ("train_images", "train_labels", "test_images", "test_labels")
+Content = TypeVar("Content")
 _log = logging.getLogger(__name__)
 
 
@@ -36,19 +36,21 @@ class CacheMissError(DataError):
 
 
 @dataclass(frozen=True)
-class Way:
+class Way(Generic[Content]):
     """One way of getting a data set; `read` raises `DataError` when it does not work here."""
 
     name: str
     what: str
-    read: Callable[[Progress], RawPair]
+    read: Callable[[Progress], Content]
 
 
 @dataclass(frozen=True)
-class Archive:
+class Archive(Generic[Content]):
     """What is known of a data set that is not made on the spot."""
 
     name: str
+    form: Form[Content]
+    """What its content is, before it is a data set: two splits of images, or texts by name."""
     fingerprint: str
     copy_variable: str
     """The environment variable that may name the user's own copy."""
@@ -56,8 +58,8 @@ class Archive:
     """What such a copy may be, for error messages."""
     layouts: tuple[str, ...]
     """Where under the cache folder other programs put the same files."""
-    read_copy: Callable[[Path], RawPair]
-    ways: tuple[Way, ...]
+    read_copy: Callable[[Path], Content]
+    ways: tuple[Way[Content], ...]
     advice: str
     """What to do when nothing worked."""
 
@@ -68,18 +70,18 @@ def cache_folder(root: Path | str | None = None) -> Path:
     return Path(chosen).expanduser()
 
 
-def cache_file(archive: Archive, root: Path | str | None = None) -> Path:
+def cache_file(archive: Archive[Content], root: Path | str | None = None) -> Path:
     """The one file in which the data set is kept."""
     return cache_folder(root) / f"{archive.name}.npz"
 
 
 def obtain(
-    archive: Archive,
+    archive: Archive[Content],
     root: Path | str | None = None,
     path: Path | str | None = None,
     download: bool = True,
     progress: Progress | None = None,
-) -> RawPair:
+) -> Content:
     """The data set from the first source that has it, kept in the cache for the next time."""
     failures: list[str] = []
     try:
@@ -95,63 +97,61 @@ def obtain(
         return keep(archive, take_copy(archive, Path(copy)), root, say)
     for way in (*_copies_in(archive, cache_folder(root)), *(archive.ways if download else ())):
         try:
-            pair = try_way(archive, way, say)
+            content = try_way(archive, way, say)
         except DataError as error:
             failures.append(f"{way.name}: {error}")
             say(f"{archive.name}: {failures[-1]}")
         else:
-            return keep(archive, pair, root, say)
+            return keep(archive, content, root, say)
     if not download:
         failures.append(f"not tried, as downloads are off: {', '.join(way.name for way in archive.ways)}")
-    raise DataError(f"{archive.name} cannot be had. Tried: {'; '.join(failures)}. {archive.advice}")
+    raise DataError(f"{archive.name} is not available. Tried: {'; '.join(failures)}. {archive.advice}")
 
 
-def take_copy(archive: Archive, copy: Path) -> RawPair:
+def take_copy(archive: Archive[Content], copy: Path) -> Content:
     """Read and verify the copy that the user named."""
     copy = copy.expanduser()
     if not (copy.is_file() or copy.is_dir()):
         raise DataError(f"{archive.name}: there is no file or folder {copy}; expected {archive.copy_expected}.")
     try:
-        pair = archive.read_copy(copy)
+        content = archive.read_copy(copy)
     except OSError as error:
         raise DataError(f"{archive.name}: cannot read {copy}: {error.strerror or error}.") from None
-    return verified(archive, pair, str(copy))
+    return verified(archive, content, str(copy))
 
 
-def try_way(archive: Archive, way: Way, say: Progress) -> RawPair:
+def try_way(archive: Archive[Content], way: Way[Content], say: Progress) -> Content:
     """Get the data set one way and verify it."""
     say(f"{archive.name}: trying {way.name} ({way.what})")
     try:
-        pair = way.read(say)
+        content = way.read(say)
     except OSError as error:
         raise DataError(f"{error.strerror or error}") from None
-    return verified(archive, pair, way.name)
+    return verified(archive, content, way.name)
 
 
-def _copies_in(archive: Archive, folder: Path) -> list[Way]:
+def _copies_in(archive: Archive[Content], folder: Path) -> list[Way[Content]]:
     """The layouts of other programs that lie in the cache folder."""
     present = [folder / layout for layout in archive.layouts if (folder / layout).exists()]
     return [Way("your copy", str(copy), partial(_read_present, archive, copy)) for copy in present]
 
 
-def _read_present(archive: Archive, copy: Path, _say: Progress) -> RawPair:
+def _read_present(archive: Archive[Content], copy: Path, _say: Progress) -> Content:
     return take_copy(archive, copy)
 
 
-def verified(archive: Archive, pair: RawPair, where: str) -> RawPair:
-    """The data set in canonical order, if its fingerprint is the expected one; else a `DataError`."""
-    pair = RawPair(check_raw(pair.train, where), check_raw(pair.test, where))
-    pair, found = canonical(pair)
+def verified(archive: Archive[Content], content: Content, where: str) -> Content:
+    """The content in canonical order, if its fingerprint is the expected one; else a `DataError`."""
+    content, found = archive.form.canonical(content, where)
     if found != archive.fingerprint:
         raise DataError(
-            f"{where} holds {len(pair.train.labels)} + {len(pair.test.labels)} images of "
-            f"{pair.train.images.shape[1:]} that are not {archive.name} "
+            f"{where} holds {archive.form.described(content)} that are not {archive.name} "
             f"(fingerprint {found[:12]}…, expected {archive.fingerprint[:12]}…)"
         )
-    return pair
+    return content
 
 
-def read_cache(archive: Archive, root: Path | str | None = None) -> RawPair:
+def read_cache(archive: Archive[Content], root: Path | str | None = None) -> Content:
     """The cached data set, verified; `CacheMissError` if there is none, `DataError` if it is damaged."""
     file = cache_file(archive, root)
     try:
@@ -159,13 +159,12 @@ def read_cache(archive: Archive, root: Path | str | None = None) -> RawPair:
         with file.open("rb") as stream:
             _require_honest_sizes(stream)
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            train_images, train_labels, test_images, test_labels = (arrays[field] for field in _FIELDS)
+            content = archive.form.restored(dict(arrays))
     except FileNotFoundError:
         raise CacheMissError(f"nothing at {file}") from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
         raise DataError(f"the cached {file} is damaged ({error})") from None
-    pair = RawPair(Raw(train_images, train_labels), Raw(test_images, test_labels))
-    return verified(archive, pair, f"the cached {file}")
+    return verified(archive, content, f"the cached {file}")
 
 
 def _require_honest_sizes(stream: BinaryIO) -> None:
@@ -183,17 +182,11 @@ def _require_honest_sizes(stream: BinaryIO) -> None:
                 raise ValueError(f"{member.filename} holds {there:,} bytes, and its head says {claimed:,}")
 
 
-def keep(archive: Archive, pair: RawPair, root: Path | str | None, say: Progress) -> RawPair:
+def keep(archive: Archive[Content], content: Content, root: Path | str | None, say: Progress) -> Content:
     """Write the verified data set to the cache, whole or not at all, and return it."""
     file = cache_file(archive, root)
     buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        train_images=pair.train.images,
-        train_labels=pair.train.labels,
-        test_images=pair.test.images,
-        test_labels=pair.test.labels,
-    )
+    np.savez(buffer, **archive.form.arrays(content))  # type: ignore[arg-type]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, buffer.getvalue())
@@ -203,4 +196,4 @@ def keep(archive: Archive, pair: RawPair, root: Path | str | None, say: Progress
             f"Free some space, or set {CACHE_VARIABLE} to a folder that can be written."
         ) from None
     say(f"{archive.name}: kept in {file} ({file.stat().st_size / 1e6:.0f} MB)")
-    return pair
+    return content

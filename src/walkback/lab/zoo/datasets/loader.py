@@ -18,7 +18,7 @@ from walkback.errors import InputError
 from walkback.lab.zoo.datasets.splits import Dataset, Preparation, Split
 
 Batch = tuple[Tensor, Tensor]
-"""Network inputs, float32 (B, C, H, W) or (B, D), and int64 labels (B,)."""
+"""Network inputs, float32 (B, C, H, W) or (B, D), or int64 tokens (B, T); and int64 labels, (B,) or (B, T)."""
 
 
 class Batches:
@@ -78,7 +78,8 @@ class Batches:
         flipped = torch.randint(0, 2, (count,), generator=generator).bool() if flip else None
         # Last, so that what is drawn before it, and with it the inputs, is the same without it.
         classes = self.random_labels
-        labels = None if classes is None else torch.randint(0, classes, (count,), generator=generator)
+        shape = (count, *self._split.target_shape)
+        labels = None if classes is None else torch.randint(0, classes, shape, generator=generator)
         return _Draws(order, offsets, flipped, labels).to(self._split.labels.device)
 
     def _batches(self, draws: _Draws) -> Iterator[Batch]:
@@ -95,7 +96,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class _Draws:
-    """The order of an epoch (N,); for each place in it the crop's offsets (2, N), whether to flip, and the label."""
+    """The order of an epoch (N,); for each place in it the crop's offsets (2, N), whether to flip, and the labels."""
 
     order: Tensor
     offsets: Tensor | None
@@ -130,7 +131,9 @@ def _windows(images: Tensor, crop: int, offsets: Tensor | None, flipped: Tensor 
 
 
 def normalised(stored: Tensor, preparation: Preparation) -> Tensor:
-    """Network inputs from stored samples: images `(x / 255 − mean) / std` as NCHW, vectors without 255."""
+    """Network inputs of stored samples: images `(x / 255 − mean) / std` as NCHW, vectors without 255; tokens as is."""
+    if stored.dtype == torch.int64:
+        return stored
     mean = torch.tensor(preparation.mean, device=stored.device)
     std = torch.tensor(preparation.std, device=stored.device)
     if stored.dtype != torch.uint8:

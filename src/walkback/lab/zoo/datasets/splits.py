@@ -34,9 +34,16 @@ class Preparation:
             raise InputError(f"crop is {self.crop}; expected the number of pixels to pad, 0 for no crop.")
 
 
+AS_IT_IS = Preparation(mean=(0.0,), std=(1.0,))
+"""Of vectors that are centred and of unit size already, and of tokens, which are no numbers."""
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Samples as stored, uint8 images (N, H, W, C) or float32 vectors (N, D), with int64 labels (N,)."""
+    """Samples as stored: uint8 images (N, H, W, C), float32 vectors (N, D), or int64 tokens (N, T).
+
+    Labels are int64: one for each sample, (N,), or, of tokens, one for each token, (N, T).
+    """
 
     inputs: Tensor
     labels: Tensor
@@ -50,6 +57,8 @@ class Split:
                 f"inputs of shape {tuple(self.inputs.shape)} need {channels} means and deviations, "
                 f"the preparation holds {len(self.preparation.mean)}."
             )
+        if self.is_text and self.preparation != AS_IT_IS:
+            raise DataError("tokens are no numbers, so they can be neither normalised, cropped nor flipped: AS_IT_IS.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,8 +69,18 @@ class Split:
         return self.inputs.ndim == 4
 
     @property
+    def is_text(self) -> bool:
+        """Whether the samples are sequences of tokens."""
+        return self.inputs.dtype == torch.int64
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's label: () for one class, (T,) for one of each token."""
+        return tuple(self.labels.shape[1:])
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one network input: (C, H, W) for images, (D,) for vectors."""
+        """The shape of one network input: (C, H, W) for images, (D,) for vectors, (T,) for tokens."""
         if not self.is_image:
             return (self.inputs.shape[1],)
         height, width, channels = self.inputs.shape[1:]
@@ -82,20 +101,34 @@ class Dataset:
     train: Split
     test: Split
     class_names: tuple[str, ...]
+    vocabulary: int | None = None
+    """How many tokens there are, of inputs that are tokens."""
 
     def __post_init__(self) -> None:
-        if self.train.input_shape != self.test.input_shape:
-            raise DataError(
-                f"{self.name}: train inputs are {self.train.input_shape}, test inputs "
-                f"{self.test.input_shape}; both splits must have one shape."
-            )
-        for part, split in (("train", self.train), ("test", self.test)):
-            lowest, highest = int(split.labels.min()), int(split.labels.max())
-            if lowest < 0 or highest >= self.classes:
+        for what, train, test in (
+            ("inputs are", self.train.input_shape, self.test.input_shape),
+            ("labels are", self.train.target_shape, self.test.target_shape),
+        ):
+            if train != test:
                 raise DataError(
-                    f"{self.name}: {part} labels run from {lowest} to {highest}, "
-                    f"expected 0 to {self.classes - 1} for {self.classes} classes."
+                    f"{self.name}: train {what} {train}, test {what} {test}; both splits must have one shape."
                 )
+        for part, split in (("train", self.train), ("test", self.test)):
+            self._check_range(f"{part} labels", split.labels, self.classes, "classes")
+            if split.is_text != (self.vocabulary is not None):
+                raise DataError(
+                    f"{self.name}: {part} inputs are {split.inputs.dtype} and the vocabulary is {self.vocabulary}; "
+                    "expected a vocabulary with int64 tokens, and with nothing else."
+                )
+            if self.vocabulary is not None:
+                self._check_range(f"{part} inputs", split.inputs, self.vocabulary, "tokens")
+
+    def _check_range(self, what: str, codes: Tensor, count: int, of: str) -> None:
+        lowest, highest = int(codes.min()), int(codes.max())
+        if lowest < 0 or highest >= count:
+            raise DataError(
+                f"{self.name}: {what} run from {lowest} to {highest}, expected 0 to {count - 1} for {count} {of}."
+            )
 
     @property
     def classes(self) -> int:
@@ -104,13 +137,13 @@ class Dataset:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one network input: (C, H, W) or (D,)."""
+        """The shape of one network input: (C, H, W), (D,) or (T,)."""
         return self.train.input_shape
 
     @property
     def spec(self) -> DataSpec:
         """What an architecture needs to know to be built for this data."""
-        return DataSpec(self.input_shape, self.classes)
+        return DataSpec(self.input_shape, self.classes, self.vocabulary, self.train.target_shape)
 
     @property
     def preparation(self) -> Preparation:
@@ -125,16 +158,19 @@ def dataset_of(name: str, pair: RawPair, preparation: Preparation, class_names: 
 
 
 def _check_stored(inputs: Tensor, labels: Tensor) -> None:
-    """Refuse anything but uint8 (N, H, W, C) or float32 (N, D) with N ≥ 1 int64 labels."""
+    """Refuse anything but what a split is said to hold."""
     stored = (inputs.ndim, inputs.dtype)
-    if stored not in ((4, torch.uint8), (2, torch.float32)):
+    if stored not in ((4, torch.uint8), (2, torch.float32), (2, torch.int64)):
         raise DataError(
             f"inputs are {inputs.dtype} of shape {tuple(inputs.shape)}; "
-            "expected uint8 images (N, H, W, C) or float32 vectors (N, D)."
+            "expected uint8 images (N, H, W, C), float32 vectors (N, D) or int64 tokens (N, T)."
         )
-    if labels.dtype != torch.int64 or labels.shape != inputs.shape[:1]:
+    allowed = [inputs.shape[:1], *([inputs.shape] if inputs.dtype == torch.int64 else [])]
+    if labels.dtype != torch.int64 or labels.shape not in allowed:
+        or_each = f", or one for each of {inputs.shape[1]} tokens" if len(allowed) > 1 else ""
         raise DataError(
-            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; expected {inputs.shape[0]} int64 labels."
+            f"labels are {labels.dtype} of shape {tuple(labels.shape)}; "
+            f"expected {inputs.shape[0]} int64 labels{or_each}."
         )
     if len(labels) == 0:
         raise DataError("a split without samples; expected at least one.")

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from walkback.lab.zoo.contract import CreditNorm, MethodOptions
+from walkback.lab.zoo.contract import BlockModel, CreditNorm, MethodOptions
 from walkback.lab.zoo.methods.credit_forms import sample_norms, zero_as_one
 from walkback.lab.zoo.methods.local_step import CreditSite, LocalMethod, LocalOptions
 from walkback.lab.zoo.methods.site_vectors import as_site, vector_size
@@ -62,6 +62,17 @@ class Predictor(nn.Module):
         return self.read[str(state.shape[1])](torch.cat(seen, dim=1))  # type: ignore[no-any-return]
 
 
+NOTHING_FOLLOWS: tuple[tuple[Tensor, ...], None] = ((), None)
+"""The credits and the objective where no site is in use: all blocks are frozen, and the stem has nothing to learn."""
+
+
+def why_no_bridge(model: BlockModel) -> str:
+    """Why a network has nothing for a bridge to predict, in one sentence; empty where it has."""
+    if not model.data.target_shape:
+        return ""
+    return "A bridge predicts what the head reads of a sample as one vector, and here every token has an answer."
+
+
 class Bridge(LocalMethod):
     """A method whose credit comes from a `Predictor` that is trained beside the model.
 
@@ -71,6 +82,11 @@ class Bridge(LocalMethod):
 
     options_type: ClassVar[type[MethodOptions]] = BridgeOptions
     options: BridgeOptions
+
+    @classmethod
+    def why_not(cls, model: BlockModel) -> str:
+        """Not where every token has an answer."""
+        return why_no_bridge(model)
 
     def draw(self, generator: torch.Generator | None) -> None:
         """Initialise the predictor, and the matrices for the sites of another size than the last."""

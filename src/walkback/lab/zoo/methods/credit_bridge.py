@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from walkback.lab.zoo.contract import MethodOptions, StepResult
+from walkback.lab.zoo.answers import sample_losses
+from walkback.lab.zoo.contract import BlockModel, MethodOptions, StepResult
+from walkback.lab.zoo.methods.bridge import why_no_bridge
 from walkback.lab.zoo.methods.credit_forms import Credit, FactoredCredit, whole
 from walkback.lab.zoo.methods.local_step import LocalMethod
 from walkback.lab.zoo.methods.site_vectors import as_slope, as_vectors, read_vectors, vector_size
@@ -41,10 +42,21 @@ class CreditBridge(LocalMethod):
     block. The training loop tells by `at` how far the run is; a method that was never told is past its warm-up.
     """
 
+    paper: ClassVar[str] = "the Credit Bridge of arXiv 2606.21126, 2026"
+    gamma: ClassVar[str] = (
+        "How far the slope of the value network points along the gradient; the null draws that network."
+    )
+
+    defined_on: ClassVar[str] = "every architecture with one answer per sample"
     credit_is_gradient: ClassVar[bool] = True
     options_type: ClassVar[type[MethodOptions]] = CreditBridgeOptions
     options: CreditBridgeOptions
     progress = 1.0
+
+    @classmethod
+    def why_not(cls, model: BlockModel) -> str:
+        """Not where every token has an answer."""
+        return why_no_bridge(model)
 
     def draw(self, generator: torch.Generator | None) -> None:
         """Initialise the value network and its average, and draw DFA's matrices."""
@@ -98,7 +110,7 @@ class CreditBridge(LocalMethod):
         """Each sample's loss, and its gradient where the head reads the last site."""
 
         def losses(last: Tensor) -> Tensor:
-            return F.cross_entropy(self.model.head(last), trace.targets, reduction="none")
+            return sample_losses(self.model.head(last), trace.targets)
 
         found = terminal_of(losses, trace.hiddens[-1])
         return Terminal(found.losses, read_vectors(found.gradients))

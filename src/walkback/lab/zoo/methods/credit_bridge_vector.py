@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from walkback.lab.zoo.contract import MethodOptions
-from walkback.lab.zoo.methods.bridge import Bridge, BridgeOptions, scale_of, squared_error
+from walkback.lab.zoo.methods.bridge import NOTHING_FOLLOWS, Bridge, BridgeOptions, scale_of, squared_error
 from walkback.lab.zoo.methods.site_vectors import as_vectors, read_vectors
 from walkback.protocol.credit import Trace
 
@@ -30,6 +30,12 @@ class CreditBridgeVector(Bridge):
     The source study's own Credit Bridge is another, `credit_bridge`: the gradient of a scalar value network.
     """
 
+    paper: ClassVar[str] = "a reading of the Credit Bridge of arXiv 2606.21126, 2026"
+    gamma: ClassVar[str] = (
+        "How far the predicted terminal credit points along the gradient; the null draws the predictor."
+    )
+    defined_on: ClassVar[str] = "every architecture with one answer per sample"
+
     options_type: ClassVar[type[MethodOptions]] = CreditBridgeVectorOptions
     options: CreditBridgeVectorOptions
 
@@ -37,8 +43,10 @@ class CreditBridgeVector(Bridge):
         """The error e."""
         return self.model.data.classes
 
-    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor]:
+    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor | None]:
         """The prediction at each site, and the predictor's squared error over these sites."""
+        if not sites:
+            return NOTHING_FOLLOWS
         error = trace.error.to(trace.logits.dtype)
         target = read_vectors(self._terminal_credit(trace.hiddens[-1], error))
         with torch.enable_grad():

@@ -14,7 +14,7 @@ from walkback.lab.zoo.methods.site_vectors import as_site
 
 @dataclass(frozen=True, eq=False)
 class FactoredCredit:
-    """a = e B in the shape of a site, kept as its factors, the error (B, c) and the feedback (c, d).
+    """a = e B in the shape of a site, kept as its factors: the error, (B, c), or (B, T, c) of tokens; B is (c, d).
 
     Its rank is c, the number of classes, so the Linear y = W u + b that writes the site need not meet it whole:
     the gradients of ⟨y, a⟩ are e (B W) at u, Bᵀ (eᵀ u) at W and Bᵀ (eᵀ 1) at b, and every product is c wide in
@@ -27,6 +27,8 @@ class FactoredCredit:
 
     def __truediv__(self, divisor: Tensor | float) -> FactoredCredit:
         """a over a number, or over one for each sample, (B, 1)."""
+        if isinstance(divisor, Tensor) and divisor.ndim:
+            divisor = divisor.view(-1, *[1] * (self.error.ndim - 1))
         return replace(self, error=self.error / divisor)
 
     def whole(self) -> Tensor:
@@ -57,7 +59,7 @@ class _InnerProduct(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         error, feedback, reads, weight = ctx.saved_tensors
         _, _, to_reads, to_weight, to_bias = ctx.needs_input_grad
-        error = as_site(scale * error, (*reads.shape[1:-1], error.shape[1]))
+        error = as_site(scale * error, (*reads.shape[1:-1], error.shape[-1]))
         rows = error.flatten(0, -2)
         return (
             None,

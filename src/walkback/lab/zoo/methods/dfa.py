@@ -30,9 +30,15 @@ class DFAOptions(LocalOptions):
 class DFA(LocalMethod):
     """a_l = e B_l with B_l ~ N(0, 1/d), shape (classes, d), where d is the size of site l.
 
-    Every token of a (B, T, d) site gets the same credit; a (B, C, H, W) site counts as one vector of C·H·W.
+    Every token of a (B, T, d) site gets the same credit, unless every token has an answer: then each gets that of its
+    own error, and none of those that come after it. A (B, C, H, W) site counts as one vector of C·H·W.
     Without `credit_norm` this is the textbook rule.
     """
+
+    paper: ClassVar[str] = (
+        "Nøkland, Direct feedback alignment provides learning in deep neural networks, NeurIPS 29, 2016"
+    )
+    gamma: ClassVar[str] = "How far e B_l points along the gradient at site l; the null draws every B_l."
 
     options_type: ClassVar[type[MethodOptions]] = DFAOptions
     options: DFAOptions

@@ -64,6 +64,14 @@ class EP(Method):
     not to be found: `step=0.1`, `free` and `credit_norm=none` are chosen here, because with others EP exploded.
     """
 
+    paper: ClassVar[str] = (
+        "Scellier and Bengio, Equilibrium propagation: bridging the gap between energy-based models and "
+        "backpropagation, Frontiers in Computational Neuroscience 11:24, 2017"
+    )
+    gamma: ClassVar[str] = (
+        "How far the nudge moves a state along the negative gradient; there is no feedback to draw, and so no null."
+    )
+
     options_type: ClassVar[type[MethodOptions]] = EPOptions
     options: EPOptions
 
@@ -118,5 +126,5 @@ class EP(Method):
         if value != needed:
             raise InputError(
                 f"{self._name()}: {option} is {value!r} while update is 'energy'; expected {needed!r}, because {why}. "
-                f"With update 'displacement' any {option} can be had."
+                f"With update 'displacement' every {option} works."
             )

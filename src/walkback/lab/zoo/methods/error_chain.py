@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from walkback.lab.zoo.answers import mean_loss
 from walkback.lab.zoo.contract import Method, StepResult
 from walkback.lab.zoo.methods.local_step import LocalPass, follow, local_pass
 from walkback.lab.zoo.methods.penalty import branch_penalty
@@ -44,7 +44,7 @@ class ErrorChain(Method):
                 logits, penalty = self._penalised_forward(inputs)
             else:
                 logits, penalty = self.model(inputs), None
-        loss = F.cross_entropy(logits, targets)
+        loss = mean_loss(logits, targets)
         (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
         return StepResult(loss.detach(), logits.detach())
 

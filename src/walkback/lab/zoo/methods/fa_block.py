@@ -37,8 +37,13 @@ class BlockFA(LocalMethod):
     each block follows is the same. The study states the chain and its start; that the stem has a matrix of its own was
     chosen because the published cosines of the blocks are those of this reading, and the scale of B_l, which only ε
     of `rms` can see, is ours. Of tokens, the class token's gradient travels, and every token below gets what arrives;
-    a (B, C, H, W) site counts as one vector.
+    where every token has an answer, each one's gradient travels by itself. A (B, C, H, W) site counts as one vector.
     """
+
+    paper: ClassVar[str] = "the “vanilla FA” of arXiv 2606.21126, 2026"
+    gamma: ClassVar[str] = (
+        "How far a block's credit points along the gradient; the null draws every B_l, which the last site has none of."
+    )
 
     options_type: ClassVar[type[MethodOptions]] = BlockFAOptions
     options: BlockFAOptions
@@ -77,7 +82,7 @@ class BlockFA(LocalMethod):
     def _chain(self, trace: Trace) -> list[Tensor]:
         """c_0 … c_L, in the shapes of the sites that are written."""
         shapes, exact = self.model.site_shapes, terminal_gradient(self.model, trace)
-        chain, vectors = [exact], read_vectors(exact)
+        chain, vectors = [exact], exact if self.model.data.target_shape else read_vectors(exact)
         for site in reversed(range(len(shapes) - 1)):
             vectors = vectors @ self.feedback(site)
             chain.append(as_site(vectors, shapes[site]))

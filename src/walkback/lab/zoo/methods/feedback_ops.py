@@ -12,7 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+
+from walkback.protocol.modes import FunctionMode
 
 
 class _Linear(torch.autograd.Function):
@@ -84,7 +85,7 @@ def feedback_conv2d(
 REPLACED: Mapping[Any, Callable[..., Tensor]] = {F.linear: feedback_linear, F.conv2d: feedback_conv2d}
 
 
-class FeedbackInPlace(TorchFunctionMode):
+class FeedbackInPlace(FunctionMode):
     """While in force, `F.linear` and `F.conv2d` of these weights send the error through their feedback."""
 
     def __init__(self, pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

@@ -80,7 +80,7 @@ def _left_untrained(model: BlockModel, last: int) -> list[Block]:
 
 def _without_blocks(model: BlockModel) -> BlockModel:
     first, last = model.site_shapes[0], model.site_shapes[-1]
-    if has_tokens(first):
+    if has_tokens(first) and not model.data.target_shape:
         raise InputError(
             "freezing 'shallow' leaves out the blocks, but the head reads the class token, which sees the image "
             "through them alone. Use freezing 'blocks' for this architecture."

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from walkback.lab.zoo.answers import summed_loss
 from walkback.lab.zoo.contract import BlockModel
 
 Order = Literal["sweeps", "simultaneous"]
@@ -86,5 +86,5 @@ def _chain(model: BlockModel, floor: int, states: Sequence[Tensor], targets: Ten
     with torch.enable_grad():
         reads = [state.detach().requires_grad_() for state in states[floor:]]
         writes = [block(read) for block, read in zip(list(model.blocks)[floor:], reads[:-1], strict=True)]
-        loss = F.cross_entropy(model.head(reads[-1]), targets, reduction="sum")
+        loss = summed_loss(model.head(reads[-1]), targets)
     return _Chain(reads, writes, loss)

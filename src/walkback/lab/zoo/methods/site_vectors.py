@@ -1,7 +1,8 @@
 """Sites of every shape as one vector per sample, and back.
 
 (B, d) is the vector itself; of (B, T, d) it is the mean over tokens, and a vector is handed to every token;
-(B, C, H, W) is flattened. A head that is given tokens reads token 0, the class token.
+(B, C, H, W) is flattened. A head that is given tokens reads token 0, the class token; where every token has an answer
+of its own, it reads each, and a vector for each token is a site already.
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from __future__ import annotations
 from math import prod
 
 from torch import Tensor
+
+from walkback.errors import InputError
+
+SAMPLE_AND_VECTOR = 2
+"""The axes of one vector per sample."""
 
 
 def has_tokens(shape: tuple[int, ...]) -> bool:
@@ -27,7 +33,17 @@ def as_vectors(hidden: Tensor) -> Tensor:
 
 
 def as_site(vectors: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """One vector per sample in the shape of a site, (B, D) → (B, …); each token gets the whole vector."""
+    """One vector per sample in the shape of a site, (B, D) → (B, …); each token gets the whole vector.
+
+    A vector for each token, (B, T, d), fits a site of as many tokens, and is handed to each its own.
+    """
+    if vectors.ndim > SAMPLE_AND_VECTOR:
+        if tuple(vectors.shape[1:]) != shape:
+            raise InputError(
+                f"every token has an answer, and credit of the shape {tuple(vectors.shape[1:])}, but a site of this "
+                f"network has the shape {shape}; expected as many tokens at every site."
+            )
+        return vectors
     if has_tokens(shape):
         return vectors.unsqueeze(1).expand(-1, shape[0], -1)
     return vectors if len(shape) == 1 else vectors.view(-1, *shape)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from walkback.lab.zoo.contract import MethodOptions
-from walkback.lab.zoo.methods.bridge import Bridge, BridgeOptions, Predictor, scale_of, squared_error
+from walkback.lab.zoo.methods.bridge import NOTHING_FOLLOWS, Bridge, BridgeOptions, Predictor, scale_of, squared_error
 from walkback.lab.zoo.methods.credit_forms import zero_as_one
 from walkback.lab.zoo.methods.site_vectors import as_last_site, as_vectors, read_vectors
 from walkback.protocol.credit import Trace
@@ -92,6 +92,12 @@ class StateBridge(Bridge):
     source study's predictor sees the output error e too and is trained on a normalised squared error: see the options.
     """
 
+    paper: ClassVar[str] = "the State Bridge of arXiv 2606.21126, 2026"
+    gamma: ClassVar[str] = (
+        "How far the slope of the loss at the predicted h_L points along the gradient; the null draws the predictor."
+    )
+    defined_on: ClassVar[str] = "every architecture with one answer per sample"
+
     credit_is_gradient: ClassVar[bool] = True
     options_type: ClassVar[type[MethodOptions]] = StateBridgeOptions
     options: StateBridgeOptions
@@ -100,8 +106,10 @@ class StateBridge(Bridge):
         """The error e, if it is seen."""
         return self.model.data.classes if self.options.context == "error" else 0
 
-    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor]:
+    def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor | None]:
         """∂ℓ(head(ĥ_L))/∂h_l of each site, and the predictor's objective over these sites."""
+        if not sites:
+            return NOTHING_FOLLOWS
         context = [trace.error.to(trace.logits.dtype)] if self.options.context == "error" else []
         last = read_vectors(trace.hiddens[-1])
         with torch.enable_grad():
