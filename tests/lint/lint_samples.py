@@ -1,37 +1,8 @@
 """Source that each rule must find, and source that looks like it and must be left alone."""
 
+import lint_samples_of_programs as programs
+
 HEAD = "import numpy as np\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
-
-FUNCTION = """
-class Feedback(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, W, B):
-        ctx.save_for_backward(x, W, B)
-        return x @ W.t()
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, W, B = ctx.saved_tensors
-        return grad @ B, grad.t() @ x, None
-"""
-NETWORK = """
-class Layer(nn.Module):
-    def forward(self, x):
-        return Feedback.apply(x, self.weight, self.B)
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(Layer() for _ in range(3))
-
-class Twin(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
-"""
-"""Feedback alignment as it is usually written, all in one file."""
-LOSS = "net = Net()\nout = net(x)\nloss = F.cross_entropy(out, y)\n"
-CAUSAL = "from transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained('gpt2')\n"
 
 FOUND = {
     "WB001": [
@@ -100,6 +71,10 @@ FOUND = {
         "        found.append(cosine_similarity(layer.a, layer.b))\n    return sum(found) / len(found)",
         "def f(model):\n    found = []\n    for block in model.blocks:\n        c = cosine(block.a, block.b)\n"
         "        found.append(c)\n    return torch.stack(found).mean()",
+        "deep = [cosine(a[l], g[l]) for l in range(layers + 1)]\ny = sum(deep[1:]) / layers",
+        "def f(blocks):\n    c = []\n    for block in blocks:\n        c.append(cosine(block.a, block.b))\n"
+        "    return np.mean(c[1:])",
+        "y = torch.stack([cosine(a, b) for a, b in layers])[1:].mean()",
     ],
     "WB007": [
         "state = torch.load(path)",
@@ -115,39 +90,7 @@ FOUND = {
         "grad_bp[grad_bp.abs() <= self.sensitivity] = 0",
         "grad[grad.abs() < EPS] = 0",
     ],
-    "WB010": [
-        FUNCTION + NETWORK + LOSS + "bp_grad = torch.autograd.grad(loss, h)",
-        FUNCTION + NETWORK + LOSS + "true_grads = [p.grad.clone() for p in net.parameters()]",
-        FUNCTION + NETWORK + LOSS + "loss.backward()\ngrad_bp = net.layers[0].weight.grad.detach().flatten()",
-        FUNCTION + NETWORK + "net = Net().to('cpu')\n"
-        "def align(x, y):\n    loss = F.cross_entropy(net(x), y)\n    reference = torch.autograd.grad(loss, h)[0]",
-        FUNCTION.replace("grad @ B", "grad.mm(B)")
-        .replace("x, W, B = ctx", "inputs, weights, matrix = ctx")
-        .replace("mm(B)", "mm(matrix)")
-        + "feedback_linear = Feedback.apply\nclass Net(nn.Module):\n    def forward(self, x):\n"
-        "        return feedback_linear(x, self.weight, self.B)\n" + LOSS + "g_bp, = torch.autograd.grad(loss, h)\n"
-        "bp = torch.autograd.grad(loss, h)",
-        "class Fa(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, W, B):\n        ctx.B = B\n"
-        "        return F.linear(x, W)\n    @staticmethod\n    def backward(ctx, g):\n"
-        "        return torch.matmul(g, ctx.B), None, None\n"
-        "class Net(nn.Module):\n    def forward(self, x):\n        return Fa.apply(x, self.W, self.B)\n"
-        + LOSS
-        + "exact_gradient = torch.autograd.grad(loss, h)",
-    ],
-    "WB011": [
-        "out = model(input_ids=x, labels=x)\ny = (out.logits.argmax(-1) == x).float().mean()",
-        "out = model(x, labels=x)\npreds = torch.argmax(out.logits, dim=-1)\nacc = (preds == x).float()",
-        "out = model(x, labels=x)\nloss = F.cross_entropy(out.logits.view(-1, 50257), x.view(-1))",
-        "batch = {'input_ids': ids, 'labels': ids}\n"
-        "def score(batch):\n    logits = model(**batch).logits\n    return logits.argmax(-1) == batch['labels']",
-        "def tokenize(e):\n    r = tok(e)\n    r['labels'] = r['input_ids'].copy()\n    return r\n"
-        "def compute_metrics(p):\n    logits, labels = p\n    predictions = np.argmax(logits, axis=-1)\n"
-        "    return {'accuracy': (predictions == labels).mean()}",
-        CAUSAL
-        + "out = model(input_ids=ids, labels=labels)\nacc = (labels == out.logits.argmax(dim=-1)).float().mean()",
-        CAUSAL + "out = model(ids, labels=y)\nloss = F.cross_entropy(out['logits'].reshape(-1, v), labels.reshape(-1))",
-    ],
-}
+} | programs.FOUND
 
 LEFT_ALONE = {
     "WB001": [
@@ -232,6 +175,10 @@ LEFT_ALONE = {
         "def f(layers):\n    c = []\n    for a, b in layers:\n        c.append(cosine(a, b))\n    print(c)\n"
         "    return np.mean(c)",
         "y = np.mean([loss(a, b) for a, b in layers])",
+        "for layer in layers:\n    c = []\n    c.append(cosine(layer.a, layer.b))\n"
+        "    c.append(cosine(layer.a, layer.d))\n    print(layer, np.mean(c))",
+        "deep = [cosine(a, b) for a, b in layers]\nprint(deep[1:], sum(deep[1:]) / len(deep[1:]))",
+        "deep = [cosine(a, b) for a, b in layers]\ny, last = np.mean(deep[1:]), deep[-1]",
         "y = np.mean([np.cos(a) for a in layers])",
     ],
     "WB007": [
@@ -255,67 +202,4 @@ LEFT_ALONE = {
         "grad[grad < 1e-8] = 0",
         "grad[grad.abs() < threshold] = 0",
     ],
-    "WB010": [
-        # called what it is
-        FUNCTION + NETWORK + LOSS + "fa_grad = torch.autograd.grad(loss, h)",
-        FUNCTION + NETWORK + LOSS + "grad = torch.autograd.grad(loss, h)",
-        # of the twin
-        FUNCTION + NETWORK + LOSS + "twin = Twin()\nbp_grad = torch.autograd.grad(F.cross_entropy(twin(x), y), h)",
-        FUNCTION + NETWORK + LOSS + "twin = Twin()\nbp_grads = [p.grad for p in twin.parameters()]",
-        # of whichever network the caller brings
-        FUNCTION + NETWORK + "def align(net, x, y):\n    loss = F.cross_entropy(net(x), y)\n"
-        "    bp_grad = torch.autograd.grad(loss, h)",
-        FUNCTION + NETWORK + "net = Net()\nif plain:\n    net = Twin()\nbp_grad = torch.autograd.grad(net(x).sum(), h)",
-        FUNCTION + NETWORK + "net = Net()\ndef align(net, x, y):\n    bp_grad = torch.autograd.grad(net(x).sum(), h)",
-        FUNCTION + NETWORK + LOSS + "\ntwin = Twin()\ntrue_grad = torch.autograd.grad(net(x).sum() + twin(x).sum(), h)",
-        # a network that may be its own twin
-        FUNCTION + "class Net(nn.Module):\n    def forward(self, x):\n        if self.plain:\n"
-        "            return F.linear(x, self.weight)\n        else:\n"
-        "            return Feedback.apply(x, self.weight, self.B)\n" + LOSS + "bp_grad = torch.autograd.grad(loss, h)",
-        # a tensor that has nothing to do with the gradient
-        FUNCTION.replace("grad @ B, grad.t() @ x, None", "grad @ W, grad.t() @ x, x @ B")
-        + NETWORK
-        + LOSS
-        + "bp_grad = torch.autograd.grad(loss, h)",
-        # a backward that is the derivative, and one with a number of its own, as surrogate gradients have
-        FUNCTION.replace("grad @ B", "grad @ W") + NETWORK + LOSS + "bp_grad = torch.autograd.grad(loss, h)",
-        "class Spike(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, alpha):\n"
-        "        ctx.alpha = alpha\n        ctx.save_for_backward(x)\n        return (x > 0).float()\n"
-        "    @staticmethod\n    def backward(ctx, g):\n        x, = ctx.saved_tensors\n"
-        "        return g / (1 + ctx.alpha * x.abs()) ** 2, None\n"
-        "class Net(nn.Module):\n    def forward(self, x):\n        return Spike.apply(self.fc(x), 2.0)\n"
-        + LOSS
-        + "bp_grad = torch.autograd.grad(loss, h)",
-        FUNCTION.replace("return x @ W.t()", "return x @ (W + B).t()")
-        + NETWORK
-        + LOSS
-        + "bp_grad = torch.autograd.grad(loss, h)",
-        NETWORK + LOSS + "bp_grad = torch.autograd.grad(loss, h)",
-        # no gradient at all
-        FUNCTION + NETWORK + LOSS + "bp_net = net.eval()",
-    ],
-    "WB011": [
-        "out = model(input_ids=x, labels=x)\ny = (out.logits[:, :-1].argmax(-1) == x[:, 1:]).float().mean()",
-        "out = model(x, labels=x)\nshift_logits, shift_labels = shifted(out.logits, x)\n"
-        "acc = (shift_logits.argmax(-1) == x)",
-        "out = model(x, labels=x)\nloss = out.loss",
-        "out = model(x, labels=y)\nacc = (out.logits.argmax(-1) == y).float().mean()",
-        "out = model(x, labels=y)\nacc = (out.logits.argmax(-1) == labels).float().mean()",
-        "from transformers import AutoModelForTokenClassification\n"
-        "out = model(x, labels=labels)\nacc = (out.logits.argmax(-1) == labels).float().mean()",
-        "from transformers import AutoModelForMaskedLM, AutoModelForCausalLM\n"
-        "out = model(x, labels=labels)\nacc = (out.logits.argmax(-1) == labels).float().mean()",
-        "from transformers import T5ForConditionalGeneration\n"
-        "out = model(x, labels=x)\nacc = (out.logits.argmax(-1) == x).float().mean()",
-        CAUSAL + "def compute_metrics(p):\n    preds, labels = p\n    labels = labels[:, 1:].reshape(-1)\n"
-        "    preds = preds[:, :-1].reshape(-1)\n    return (preds == labels).mean()\nmodel(x, labels=x)",
-        CAUSAL + "logits = head(model.transformer(x))\nacc = (logits.argmax(-1) == labels).float().mean()",
-        "logits = model(x)\nacc = (logits.argmax(1) == labels).float().mean()",
-        "out = model(x, labels=x)\nacc = (out.logits.argmax(-1) == y).float().mean()",
-        "out = model(x, labels=x)\nsame = (a == b)",
-        CAUSAL + "def evaluate(batch):\n    logits = model(batch['x']).logits\n"
-        "    return logits.argmax(-1) == batch['labels']",
-        "loss = model(x, labels=x).loss\n"
-        "def probe(h, labels):\n    logits = linear(h)\n    return (logits.argmax(-1) == labels).sum()",
-    ],
-}
+} | programs.LEFT_ALONE

@@ -82,7 +82,8 @@ def test_the_cosine_to_write_instead_is_right():
 
 
 NAMES = ["x", "F", "torch", "nn", "np", "self", "layers", "grad", "B", "h.norm", "torch.norm", "F.cosine_similarity",
-         "torch.load", "self.feedback", "np.mean", "sum", "nn.CosineSimilarity", "x.half", "len"]  # fmt: skip
+         "torch.load", "self.feedback", "np.mean", "sum", "nn.CosineSimilarity", "x.half", "len", "max", "seeds", "acc",
+         "scipy.stats.ttest_ind", "accuracy_score"]  # fmt: skip
 expressions = st.recursive(
     st.sampled_from([*NAMES, "-1", "1e-8", "'text'", "None", "True"]),
     lambda inner: st.one_of(
@@ -95,6 +96,10 @@ expressions = st.recursive(
         st.builds("({}).norm({})".format, inner, inner),
         st.builds("({}).half()".format, inner),
         st.builds("({})[{}]".format, inner, inner),
+        st.builds("({})[{}:]".format, inner, inner),
+        st.builds("({} == {})".format, inner, inner),
+        st.builds("({0} * (1 - {0}) + {1} * (1 - {1}))".format, inner, inner),
+        st.builds("[{} for seed in {}]".format, inner, inner),
         st.builds("[{} for layer in {}]".format, inner, inner),
         st.builds("(lambda h: {})".format, inner),
         st.builds("({} if {} else {})".format, inner, inner, inner),
@@ -107,6 +112,12 @@ statements = st.one_of(
     st.builds("    h = {}\n    k = h".format, expressions),
     st.builds("    if {}:\n        raise ValueError({})".format, expressions, expressions),
     st.builds("    for layer in {}:\n        c.append({})".format, expressions, expressions),
+    st.builds(
+        "    for seed in {}:\n        acc = train(seed, {})\n        best = max(best, acc)".format,
+        expressions,
+        expressions,
+    ),
+    st.builds("    if {0} > {1}:\n        {1} = {0}".format, expressions, st.just("best")),
     st.builds("    x[{}] = 0".format, expressions),
     st.builds("    return {}".format, expressions),
 )

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from walkback.lab.zoo import DataSpec, build_method, build_model
+from walkback.pitfalls.one_block import BlockFeedback
 from walkback.pitfalls.residual_mlp import CLASSES, INPUTS, DirectFeedback, ResidualMLP, clusters, objective, seeded
 from walkback.pitfalls.small_network import deep_draws, small_network
 
@@ -16,21 +17,30 @@ WIDTH, DEPTH = 16, 3
 NAMES = {"stem.weight": "stem.1.weight", "stem.bias": "stem.1.bias"}
 
 
-def as_in_the_zoo(model, feedback):
+def as_in_the_zoo(model, feedback, name="dfa", **options):
     """The same weights and matrices in the network and the method of the zoo."""
     twin = build_model("resmlp", DataSpec((INPUTS,), CLASSES), width=WIDTH, depth=DEPTH)
     twin.load_state_dict({NAMES.get(name, name): value for name, value in model.state_dict().items()})
-    method = build_method("dfa", twin)
+    method = build_method(name, twin, **options)
     method.load_state_dict({f"feedback_{site}": matrix for site, matrix in enumerate(feedback.matrices)})
     return twin.double(), method.double()
 
 
-def test_a_step_is_that_of_the_zoo():
+@pytest.mark.parametrize(
+    ("made", "name", "options"),
+    [
+        (lambda model, generator: DirectFeedback(DEPTH + 1, WIDTH, generator), "dfa", {}),
+        (lambda model, generator: BlockFeedback(model.head, DEPTH, WIDTH, generator), "fa_block",
+         {"credit_site": "written"}),
+    ],
+    ids=["dfa", "fa_block"],
+)  # fmt: skip
+def test_a_step_is_that_of_the_zoo(made, name, options):
     with seeded(3):
         model = ResidualMLP(WIDTH, DEPTH)
-        feedback = DirectFeedback(DEPTH + 1, WIDTH, torch.Generator().manual_seed(5))
+        feedback = made(model, torch.Generator().manual_seed(5))
         ((inputs, targets),) = clusters(40)
-    twin, method = as_in_the_zoo(model, feedback)
+    twin, method = as_in_the_zoo(model, feedback, name, **options)
     model.double()
     feedback.matrices = [matrix.double() for matrix in feedback.matrices]
     objective(model, feedback, inputs.double(), targets).backward()

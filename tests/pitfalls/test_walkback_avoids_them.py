@@ -20,6 +20,7 @@ from walkback.pitfalls.typed_numbers import unsupported
 from walkback.protocol import numerics
 from walkback.protocol.alignment import aggregation_orders
 from walkback.protocol.baseline import accuracy
+from walkback.protocol.carrying import carried_by_one
 
 DATA = DataSpec((16,), classes=10)
 
@@ -106,9 +107,9 @@ def test_5_every_order_is_in_the_report():
     both = next(orders for orders in drawn if min(orders.values()) < 0 < max(orders.values()))
     words = "the sign depends on the order"
     flipped = network.alignment.model_copy(update={"orders": both})
-    assert words in " ".join(str(page_of(flipped)).split())
+    assert words in " ".join(page_of(flipped).to_text().split())
     same = network.alignment.model_copy(update={"orders": {name: abs(value) for name, value in both.items()}})
-    assert words not in " ".join(str(page_of(same)).split())
+    assert words not in " ".join(page_of(same).to_text().split())
 
 
 def test_6_every_site_is_in_the_report_and_the_summary_leaves_out_the_first():
@@ -128,7 +129,7 @@ def test_7_missing_feedback_is_not_available_never_one():
     report = walkback.diagnose(model, [(inputs, targets)], credit=credit)
     assert report.alignment.sites is None
     assert report.alignment.deep is None
-    assert "N/A" in str(report)
+    assert "N/A" in report.to_text()
     method = build_method("dfa", model)
     with pytest.raises(RuntimeError, match="Missing key"):
         method.load_state_dict({})
@@ -233,6 +234,55 @@ def test_12_a_model_that_shifts_its_labels_is_measured_by_its_own_loss():
     model, tokens = language_model(), sequences(64)
     score = accuracy(model, [{"input_ids": tokens, "labels": tokens}])
     assert score.value == pytest.approx(accuracies(model, tokens)[1])
+
+
+def test_13_a_mean_that_one_block_carries_is_called_that():
+    model, (inputs, targets) = network(), made_data()
+    blocks = build_method("fa_block", model, torch.Generator().manual_seed(0), credit_site="written")
+    alignment = walkback.diagnose(model, [(inputs, targets)], credit=blocks).alignment
+    assert alignment.deep > 0.2
+    assert alignment.sites[-1] == pytest.approx(1)
+    (carried,) = [each for each in carried_by_one(alignment.sites) if not each.read]
+    assert carried.site == len(alignment.sites) - 1
+    assert carried.words in " ".join(page_of(alignment).to_text().split())
+    exact = build_method("bp", model)
+    whole = walkback.diagnose(model, [(inputs, targets)], credit=exact).alignment
+    assert carried_by_one(whole.sites) == ()
+
+
+def test_14_a_margin_on_the_same_samples_is_counted_in_pairs():
+    frozen = torch.arange(1000) % 4 > 0
+    trained = frozen.clone()
+    trained[:200:4], trained[1:40:4] = True, False
+    scores = {"headline_acc": 0.79, "frozen_baseline_acc": 0.75}
+    counts = {"headline_samples": 1000, "frozen_baseline_samples": 1000}
+    answers = {"headline_correct": trained.tolist(), "frozen_baseline_correct": frozen.tolist()}
+    apart, pairs = (
+        walkback.judge(walkback.Measurements(**scores, **counts, **more)).reading("d") for more in ({}, answers)
+    )
+    assert apart.value == pairs.value == pytest.approx(4)
+    assert apart.interval.low < 2 < pairs.interval.low
+    assert "paired" in pairs.interval.how
+
+
+def test_14_tokens_of_a_sequence_are_not_samples():
+    torch.manual_seed(0)
+    score = accuracy(language_model(), [{"input_ids": sequences(64), "labels": sequences(64)}])
+    assert (score.samples, score.answers) == (64, 64 * 31)
+
+
+def test_15_seeds_are_averaged_and_none_is_picked():
+    accuracies = (0.31, 0.36, 0.45)
+    sound = {"residual_norms": [1.0, 1.1], "bp_grad_norms": [1e-3, 1e-3], "frozen_baseline_acc": 0.36}
+    measured = [walkback.Measurements(**sound, headline_acc=accuracy) for accuracy in accuracies]
+    runs = [walkback.judge(each, method_name="X", seed=seed) for seed, each in enumerate(measured)]
+    summary = walkback.combine(runs)
+    assert summary.headline_mean == pytest.approx(sum(accuracies) / 3)
+    assert summary.headline_sd == pytest.approx(torch.tensor(accuracies).std().item())
+    assert runs[2].trustworthy
+    assert summary.verdict.startswith("mixed")
+    margin = summary.diagnostic("d")
+    assert margin.interval.low < 2 < margin.interval.high
 
 
 def test_norms_and_cosines_agree_with_written_out_sums():

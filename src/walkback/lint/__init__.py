@@ -23,6 +23,8 @@ RULES = Registry(
         "WB009": "walkback.lint.rules.tiny_zeroed:RULE",
         "WB010": "walkback.lint.rules.own_backward:RULE",
         "WB011": "walkback.lint.rules.unshifted_labels:RULE",
+        "WB012": "walkback.lint.rules.unpaired_test:RULE",
+        "WB013": "walkback.lint.rules.best_seed:RULE",
     },
     group="lint_rules",
     check="walkback.lint.rule:check_rule",

@@ -1,4 +1,4 @@
-"""Twelve ways in which evaluation code lies: one file each, with the wrong number beside the right one.
+"""Ways in which evaluation code lies: one file each, with the wrong number beside the right one.
 
 A file supplies a `base.Pitfall`: what goes wrong, the line that lies and the one to write, a reproducer, and the place
 in walkback that avoids it. `walkback pitfalls` and docs/CHECKLIST.md are made from these files alone. Importing them
@@ -23,6 +23,9 @@ PITFALLS = Registry(
         "10": "walkback.pitfalls.typed_numbers:PITFALL",
         "11": "walkback.pitfalls.own_backward:PITFALL",
         "12": "walkback.pitfalls.shifted_labels:PITFALL",
+        "13": "walkback.pitfalls.one_block:PITFALL",
+        "14": "walkback.pitfalls.unpaired_test:PITFALL",
+        "15": "walkback.pitfalls.best_seed:PITFALL",
     },
     group="pitfalls",
     check="walkback.pitfalls.base:check_pitfall",

@@ -47,7 +47,7 @@ class Pitfall:
     """One way in which evaluation code goes wrong."""
 
     number: int | str
-    """1 to 12 for those of walkback; that of a package has its name here, such as `best_of_seeds`."""
+    """From 1 for those of walkback; that of a package has its name here, such as `exact_rank`."""
     title: str
     explanation: str
     """What goes wrong, and why nobody notices."""
@@ -64,11 +64,14 @@ class Pitfall:
     reproduce: Callable[[], Reproduction] = field(repr=False)
     published: str = ""
     """The published figure, in its own words; empty where there is none."""
+    also_found_by: tuple[str, ...] = ()
+    """The codes of lint rules that find it too, and name another pitfall as theirs."""
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The lint rules that find it in source code."""
-        return tuple(rule.code for _, rule in RULES.loaded() if rule.pitfall == self.number)
+        rules = (rule for _, rule in RULES.loaded())
+        return tuple(r.code for r in rules if r.pitfall == self.number or r.code in self.also_found_by)
 
 
 def check_pitfall(name: str, thing: Any) -> None:

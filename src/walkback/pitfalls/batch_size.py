@@ -88,7 +88,7 @@ def naive_figures(model: ResidualMLP, loader: list[tuple[Tensor, Tensor]]) -> tu
 
 
 def _figure(report: DiagnosticReport, letter: str) -> float:
-    figure = report.reading(letter).figure
+    figure = report.reading(letter).value
     assert figure is not None
     return figure
 

@@ -8,7 +8,7 @@ from walkback.pitfalls.small_network import setup, small_network
 
 def reproduce() -> Reproduction:
     """Γ of a network whose blocks were never trained: the mean says it is aligned."""
-    from walkback.present.numbers import figure, signed
+    from walkback.present.numbers import signed, written
 
     network = small_network("blocks")
     alignment = network.alignment
@@ -20,7 +20,7 @@ def reproduce() -> Reproduction:
         Row("mean over all sites against the deep sites alone", signed(mean), signed(alignment.deep), "+0.068, −0.022"),
         Row("site 0", "", signed(alignment.sites[0]), "+0.429"),
         Row("sites 1 … L", "", ", ".join(signed(site) for site in alignment.sites[1:]), "on ViT no site dominates"),
-        Row("sd of the deep mean under fresh feedback", "", figure(noise)),
+        Row("sd of the deep mean under fresh feedback", "", written(noise)),
     )
     return Reproduction(
         setup(network, ", its blocks frozen at random, so that no block could adapt to its feedback"),

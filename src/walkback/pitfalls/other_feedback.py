@@ -11,7 +11,7 @@ Z_OF_A_FINDING = 3.0
 
 def reproduce() -> Reproduction:
     """Γ with the feedback of the run, and with other draws of it."""
-    from walkback.present.numbers import figure, signed
+    from walkback.present.numbers import signed, written
 
     network = small_network()
     alignment = network.alignment
@@ -23,7 +23,7 @@ def reproduce() -> Reproduction:
         (
             Row(
                 "deep Γ: fresh feedback against the trained one",
-                f"{signed(null.deep_mean)} ± {figure(null.deep_sd)}",
+                f"{signed(null.deep_mean)} ± {written(null.deep_sd)}",
                 signed(alignment.deep),
                 "+0.0043 ± 0.007 against +0.068",
             ),

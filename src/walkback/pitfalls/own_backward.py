@@ -114,7 +114,7 @@ def reproduce() -> Reproduction:
     """Γ of feedback alignment against what autograd calls its gradient, and against that of a plain twin."""
 
     from walkback.pitfalls.residual_mlp import seeded
-    from walkback.present.numbers import figure, signed
+    from walkback.present.numbers import signed, written
     from walkback.protocol import numerics
 
     own = feedback_linear()
@@ -139,8 +139,8 @@ def reproduce() -> Reproduction:
         "backward.",
         (
             Row("Γ at the hidden layers", " ".join(map(signed, wrong)), " ".join(map(signed, right))),
-            Row("median ‖g‖ at the first hidden layer", figure(sizes[0]), figure(sizes[1])),
-            Row("error against finite differences of the loss", figure(errors[0]), figure(errors[1])),
+            Row("median ‖g‖ at the first hidden layer", written(sizes[0]), written(sizes[1])),
+            Row("error against finite differences of the loss", written(errors[0]), written(errors[1])),
         ),
         (
             Claim(

@@ -2,7 +2,8 @@
 
     h_0 = stem(x);  h_l = h_{l−1} + Linear₂(GELU(Linear₁(LayerNorm(h_{l−1}))));  logits = Linear(LayerNorm(h_L))
 
-Direct feedback alignment trains it: module l follows a_l = e B_l at what it writes, e = softmax(logits) − onehot(y).
+A credit rule trains it: module l follows a_l at what it writes. Direct feedback alignment has a_l = e B_l with
+e = softmax(logits) − onehot(y).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from walkback.protocol.credit import Trace
+from walkback.protocol.credit import CreditRule, Trace
 from walkback.protocol.untouched import one_thread, random_states_kept
 
 INPUTS, CLASSES, CENTRES = 64, 10, 30
@@ -105,7 +106,7 @@ def output_error(logits: Tensor, targets: Tensor) -> Tensor:
     return (logits.softmax(dim=1) - F.one_hot(targets, CLASSES)).detach()
 
 
-def train(model: ResidualMLP, feedback: DirectFeedback, inputs: Tensor, targets: Tensor, epochs: int) -> None:
+def train(model: ResidualMLP, feedback: CreditRule, inputs: Tensor, targets: Tensor, epochs: int) -> None:
     """By AdamW on batches of 128, shuffled anew in every epoch; parameters that need no gradient stay."""
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=RATE)
     for _ in range(epochs):
@@ -116,13 +117,20 @@ def train(model: ResidualMLP, feedback: DirectFeedback, inputs: Tensor, targets:
             optimizer.step()
 
 
-def objective(model: ResidualMLP, feedback: DirectFeedback, inputs: Tensor, targets: Tensor) -> Tensor:
+def objective(model: ResidualMLP, feedback: CreditRule, inputs: Tensor, targets: Tensor) -> Tensor:
     """The mean over samples of Σ_l ⟨what module l writes, a_l⟩ + ℓ(head(h_L)); each module reads a detached state."""
     writes = [model.stem(inputs)]
     for block in model.blocks:
         writes.append(block(writes[-1].detach()))
-    logits = model.head(writes[-1].detach())
-    error = output_error(logits, targets)
-    pulls = [(write * (error @ matrix)).sum() for write, matrix in zip(writes, feedback.matrices, strict=True)]
+    hiddens = [write.detach() for write in writes]
+    logits = model.head(hiddens[-1])
+    trace = Trace(inputs, hiddens, logits.detach(), targets, output_error(logits, targets))
+    pulls = [(write * credit).sum() for write, credit in zip(writes, feedback.credits(trace), strict=True)]
     pulls.append(F.cross_entropy(logits, targets, reduction="sum"))
     return torch.stack(pulls).sum() / len(inputs)
+
+
+def right_answers(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Which samples a network answers rightly, (N,) booleans."""
+    with torch.no_grad():
+        return model(inputs).argmax(dim=1) == targets  # type: ignore[no-any-return]

@@ -39,12 +39,24 @@ def language_model() -> Any:
     return CausalLM()
 
 
-def sequences(count: int) -> Tensor:
-    """Each begins anywhere and goes on in steps of 3, 5 or 7: after two tokens the next is certain."""
+def sequences(count: int, strides: tuple[int, ...] = STRIDES) -> Tensor:
+    """Each begins anywhere and goes on in steps of one stride: after two tokens the next is certain."""
     import torch
 
-    start, which = torch.randint(WORDS, (count, 1)), torch.randint(len(STRIDES), (count, 1))
-    return (start + torch.tensor(STRIDES)[which] * torch.arange(LENGTH)) % WORDS
+    start, which = torch.randint(WORDS, (count, 1)), torch.randint(len(strides), (count, 1))
+    return (start + torch.tensor(strides)[which] * torch.arange(LENGTH)) % WORDS
+
+
+def train(model: Any, steps: int) -> None:
+    """By Adam on its own loss, on new sequences at every step."""
+    import torch
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(steps):
+        tokens = sequences(BATCH)
+        optimizer.zero_grad()
+        model(tokens, labels=tokens)["loss"].backward()
+        optimizer.step()
 
 
 def accuracies(model: Any, tokens: Tensor) -> tuple[float, float]:
@@ -75,20 +87,13 @@ def gradient_cosine(model: Any, tokens: Tensor) -> float:
 
 def reproduce() -> Reproduction:
     """One language model, before and after training, scored at the same position and at the next."""
-    import torch
-
     from walkback.pitfalls.residual_mlp import seeded
     from walkback.present.numbers import percent, signed
 
     with seeded(SEED):
         model, held = language_model(), sequences(256)
         before = accuracies(model, held)
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-        for _ in range(STEPS):
-            tokens = sequences(BATCH)
-            optimizer.zero_grad()
-            model(tokens, labels=tokens)["loss"].backward()
-            optimizer.step()
+        train(model, STEPS)
         after, cosine = accuracies(model, held), gradient_cosine(model, held)
     return Reproduction(
         f"A causal language model with tied embeddings (GRU, width {WIDTH}, {WORDS} words) that shifts its labels "

@@ -39,7 +39,16 @@ def small_network(freezing: Freezing = "none") -> SmallNetwork:
     import torch
 
     import walkback
-    from walkback.pitfalls.residual_mlp import BATCH, DirectFeedback, ResidualMLP, batches, clusters, seeded, train
+    from walkback.pitfalls.residual_mlp import (
+        BATCH,
+        DirectFeedback,
+        ResidualMLP,
+        batches,
+        clusters,
+        right_answers,
+        seeded,
+        train,
+    )
 
     with seeded(SEED):
         (inputs, targets), (held, labels) = clusters(TRAINING, HELD_OUT)
@@ -49,7 +58,7 @@ def small_network(freezing: Freezing = "none") -> SmallNetwork:
         train(model, feedback, inputs, targets, EPOCHS)
         held_out = batches(held, labels, BATCH)
         report = walkback.diagnose(model, held_out, blocks=list(model.blocks), credit=feedback)
-        accuracy = float((model(held).argmax(dim=1) == labels).double().mean())
+        accuracy = float(right_answers(model, held, labels).double().mean())
     assert report.alignment is not None
     return SmallNetwork(model, feedback, held_out, report.alignment, accuracy)
 
