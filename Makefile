@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, and small networks are no faster with more threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: demo test test-all lint docs bench slurm clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkback demo
@@ -25,6 +25,9 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+slurm: $(VENV)/.dev
+	tools/slurm_here.sh > results/slurm.txt 2>&1; status=$$?; cat results/slurm.txt; exit $$status
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench.py

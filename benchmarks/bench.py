@@ -29,14 +29,14 @@ class Row(NamedTuple):
 
     what: str
     against: str
-    figure: float
+    value: float
     limit: float | None = None
     spread: str = ""
 
     def cells(self) -> list[str]:
-        verdict = "" if self.limit is None else "met" if self.figure <= self.limit else "missed"
+        verdict = "" if self.limit is None else "met" if self.value <= self.limit else "missed"
         limit = "" if self.limit is None else f"≤ {self.limit:.3g}"
-        return [self.what, self.against, f"{self.figure:.3f}", self.spread, limit, verdict]
+        return [self.what, self.against, f"{self.value:.3f}", self.spread, limit, verdict]
 
 
 def spread(figures: dict[str, Any]) -> str:
@@ -71,7 +71,13 @@ def of_monitor(found: dict[str, Any]) -> list[Row]:
 
 
 def of_train(found: dict[str, Any]) -> list[Row]:
-    rows = [Row(f"step of {r['name']}", r["against"], r["ratio"], r.get("target"), spread(r)) for r in found["rows"]]
+    def products(r: dict[str, Any]) -> str:
+        return f"; its products, counted: {r['products']:.3f}" if "products" in r else ""
+
+    rows = [
+        Row(f"step of {r['name']}{products(r)}", r["against"], r["ratio"], r.get("target"), spread(r))
+        for r in found["rows"]
+    ]
     return rows + [
         Row(f"products of dfa over bp's, counted: {how}", "", ratio) for how, ratio in found["counted"].items()
     ]
@@ -146,7 +152,7 @@ def page() -> Page:
     """The table of everything on record, and where the time of a run goes."""
     found = {name: json.loads(path.read_text()) for name in NAMES if (path := RESULTS / f"bench_{name}.json").exists()}
     rows = [row for name, content in found.items() for row in READERS[name](content)]
-    missed = [row for row in rows if row.limit is not None and row.figure > row.limit]
+    missed = [row for row in rows if row.limit is not None and row.value > row.limit]
     headings = ["what", "against", "ratio", "quartiles", "limit", ""]
     parts: list[Any] = [
         "Ratios on one machine, made by make bench; the JSON behind them is in the folder results. Both sides of a "
@@ -175,7 +181,7 @@ PROFILE = (
 def _missed(rows: list[Row]) -> str:
     if not rows:
         return "Every limit is met."
-    said = [f"{row.what} ({row.figure:.3f}, limit {row.limit:.3g}){_why(row.what)}" for row in rows]
+    said = [f"{row.what} ({row.value:.3f}, limit {row.limit:.3g}){_why(row.what)}" for row in rows]
     return "Missed: " + "; ".join(said) + "."
 
 

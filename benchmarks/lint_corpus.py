@@ -133,9 +133,10 @@ Five of the nine rules find nothing at all in these packages. On the way to this
 four rules were narrowed because of what they said of such packages: WB001 leaves `x.norm(-2).pow(-2)`
 alone, a sum of x⁻² written by someone who knows what p is; WB002 is silent in losses and on embeddings;
 WB005 no longer takes a lower-case `b` for feedback; WB007 is silent where a pickle module is given. So the
-table is no estimate of precision on code that the rules have never seen. It was made before WB010 and WB011,
-which are not in it, and before WB005 was narrowed once more: a random tensor now counts only where something
-feeds it back, which takes findings away and adds none.
+table is no estimate of precision on code that the rules have never seen. It was made before WB010 to WB013,
+which are not in it, before WB006 saw means of a part of the layers and stopped seeing those of one layer, and
+before WB005 was narrowed once more: a random tensor now counts only where something feeds it back, which takes
+findings away and adds none.
 
 ## Every finding but the plain torch.load
 

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "addmm_", "bmm", "baddbmm")}
+"""Of two matrices, or of as many pairs of them."""
+
 
 class Multiplications(TorchDispatchMode):
     """Counts those of matrix products; torch's own counter hooks every module, and a hooked layer is left whole."""
@@ -14,7 +17,7 @@ class Multiplications(TorchDispatchMode):
     count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+        if func in PRODUCTS:
             left, right = args[-2:]
-            self.count += left.shape[0] * left.shape[1] * right.shape[1]
+            self.count += left.numel() * right.shape[-1]
         return func(*args, **(kwargs or {}))

@@ -25,28 +25,32 @@ from torch import nn
 
 from multiplications import Multiplications
 from ratios import interleaved, ratio, write
+from walkback.lab.registry import METHODS
 from walkback.lab.runs.assembly import assemble
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.train import train_epoch
-from walkback.lab.zoo import BlockModel, DataSpec, build_method, build_model
+from walkback.lab.zoo import BlockModel, DataSpec, build_method, build_model, defined_on
 
 DATA, BATCH, STEPS = DataSpec((3, 32, 32), 10), 128, 2
 LARGER_BATCHES = (256, 512)
 """What direct credit saves grows with the batch; what it adds, calls and passes over weights, hardly does."""
 TARGETS = {"bp": 1.05, "dfa": 1.0}
 SOURCE_STATE_BRIDGE: dict[str, object] = {"context": "error", "target": "normalised", "predictor_layers": 3}
-ZOO: dict[str, tuple[str, dict[str, object]]] = {
-    "bp": ("bp", {}),
-    "fa": ("fa", {}),
-    "dfa": ("dfa", {}),
+WITH_OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "dfa per_sample": ("dfa", {"credit_norm": "per_sample"}),
-    "state_bridge": ("state_bridge", {}),
     "state_bridge of its source": ("state_bridge", SOURCE_STATE_BRIDGE),
     "credit_bridge": ("credit_bridge", {"warm_up": 0.0}),
-    "credit_bridge_vector": ("credit_bridge_vector", {}),
-    "ep": ("ep", {}),
 }
+"""Rows that are not a method as it is; a warm-up would be DFA's step."""
 Contender = Callable[[], object]
+
+
+def zoo() -> dict[str, tuple[str, dict[str, object]]]:
+    """What is timed: every method that is defined on this network, and what else it is asked to be."""
+    plain: dict[str, tuple[str, dict[str, object]]] = {
+        name: (name, {}) for name in METHODS.own if not defined_on(name)["resmlp"]
+    }
+    return plain | WITH_OPTIONS
 
 
 class Prepared:
@@ -164,12 +168,13 @@ def products(model: BlockModel, *, direct: bool) -> int:
     return total
 
 
-def multiplied(method: str) -> int:
+def multiplied(method: str, options: dict[str, object] | None = None) -> int:
     """What one step of a batch multiplies as it runs."""
     inputs, targets = Prepared().batches[0]
-    rule = build_method(method, build_model("resmlp", DATA))
+    rule = build_method(method, build_model("resmlp", DATA), **options or {})
     with Multiplications() as counted:
         rule.accumulate(inputs, targets)
+        rule.after_step()
     return counted.count
 
 
@@ -190,6 +195,8 @@ def show(rows: list[dict[str, object]], counted: dict[str, float]) -> None:
     print(f"{'one step of':<28}{'against':<15}{'ratio':>7}   {'quartiles':<16}{'CPU ms':>8}   target")
     for entry in rows:
         target = f"≤ {entry['target']}" if entry["target"] else ""
+        if "products" in entry:
+            target = f"{target or '':<9}products {entry['products']:.3f}"
         if entry["name"] == "dfa":
             target += "; products, counted: " + ", ".join(f"{ratio:.3f} {how}" for how, ratio in counted.items())
         print(
@@ -212,7 +219,8 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 150
     batches = Prepared()
     contenders = {"by hand": by_hand(batches)}
-    contenders |= {name: by_walkback(method, options, batches) for name, (method, options) in ZOO.items()}
+    timed = zoo()
+    contenders |= {name: by_walkback(method, options, batches) for name, (method, options) in timed.items()}
     with tempfile.TemporaryDirectory() as folder:
         notes = with_biotorch(contenders, batches, folder)
         pairs = [("bp", "by hand"), *((name, "bp") for name in contenders if name not in ("by hand", "bp"))]
@@ -224,6 +232,9 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rows = [compare(contenders, name, reference, rounds) for name, reference in pairs]
+    for row in rows:
+        if row["name"] in timed and row["against"] == "bp":
+            row["products"] = multiplied(*timed[str(row["name"])]) / multiplied("bp")
     counted = counted_products()
     show(rows, counted)
     for name, words in notes.items():

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 import walkback
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 
 RESULTS = Path(__file__).parent.parent / "results"
 AUDIT, METHOD, BLOCKS, MIDDLE = "audit_penalty_resmlp_d256.json", "dfa:penalty=0.01", 4, 2
@@ -74,8 +74,8 @@ def contradicted(found):
 def page(found):
     """The study as a page of the docs."""
     rows = "\n".join(
-        f"| {name} | ({reading.letter}) | {reading.state.value} {figure(reading.figure)} | "
-        f"{full.state.value} {figure(full.figure)} |"
+        f"| {name} | ({reading.letter}) | {reading.state.value} {written(reading.value)} | "
+        f"{full.state.value} {written(full.value)} |"
         for name, partly, whole in found
         for reading, full in ((r, whole.reading(r.letter)) for r in partly.readings)
     )

@@ -45,9 +45,7 @@ def seconds_per_epoch(config: RunConfig, steps: int) -> float:
     run.model.train()
     times, before = [], time.perf_counter()
     for number, (inputs, targets) in enumerate(batches.epoch(0)):
-        run.method.accumulate(inputs, targets)
-        run.optimizer.step()
-        run.optimizer.zero_grad(set_to_none=True)
+        run.step(inputs, targets)
         now = time.perf_counter()
         times.append(now - before)
         before = now

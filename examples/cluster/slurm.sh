@@ -14,6 +14,8 @@ source "${WALKBACK_VENV:-$HOME/walkback/.venv}/bin/activate"
 RUNS="${WALKBACK_RUNS:-$HOME/walkback/runs}"
 
 export OMP_NUM_THREADS=1 RAY_USAGE_STATS_ENABLED=0
+# Who reaches a port of Ray can run code as you. From Ray 2.60 on, a token in ~/.ray keeps others out.
+if ray get-auth-token --generate >/dev/null 2>&1; then export RAY_AUTH_MODE=token; fi
 nodes=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
 head_node="${nodes[0]}"
 head_address="$(srun --nodes=1 --ntasks=1 -w "$head_node" hostname --ip-address | awk '{print $1}')"
@@ -21,11 +23,11 @@ port=$((20000 + SLURM_JOB_ID % 10000))
 
 srun --nodes=1 --ntasks=1 --overlap -w "$head_node" \
     ray start --head --node-ip-address="$head_address" --port="$port" \
-    --num-cpus="$SLURM_CPUS_PER_TASK" --include-dashboard=false --block &
+    --num-cpus="$SLURM_CPUS_ON_NODE" --include-dashboard=false --block &
 sleep 15
 if [ "${#nodes[@]}" -gt 1 ]; then
     srun --nodes=$((${#nodes[@]} - 1)) --ntasks=$((${#nodes[@]} - 1)) --overlap -x "$head_node" \
-        ray start --address="$head_address:$port" --num-cpus="$SLURM_CPUS_PER_TASK" --block &
+        ray start --address="$head_address:$port" --num-cpus="$SLURM_CPUS_ON_NODE" --block &
     sleep 15
 fi
 

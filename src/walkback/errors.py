@@ -9,6 +9,7 @@
     │   └── UnknownName        a name that is in no registry
     ├── RecordError          a file is not a record that this version reads
     ├── MissingFeedback      alignment was asked for, and the trained feedback is not there
+    │   └── NoCredit           the method has no credit, by design
     ├── BaselineError        a frozen baseline that was not frozen, or does not match
     ├── DataError            a data set is missing, or its content is wrong
     ├── MissingLibrary       an optional library is not installed; the message has the command that installs it
@@ -78,6 +79,10 @@ class RecordError(WalkbackError):
 
 class MissingFeedback(WalkbackError):
     """Alignment was asked for, and the feedback that was trained with is not there."""
+
+
+class NoCredit(MissingFeedback):
+    """Alignment was asked for of a method that hands no credit to any site, by design."""
 
 
 class BaselineError(WalkbackError):

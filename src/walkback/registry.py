@@ -253,6 +253,7 @@ DIAGNOSTICS = Registry(
         "layer_cosine": "walkback.protocol.diagnostics.layer_cosine:LayerCosine",
         "perturbation": "walkback.protocol.diagnostics.perturbation:Perturbation",
         "nudge": "walkback.protocol.diagnostics.nudge:Nudge",
+        "loss_decrease": "walkback.protocol.diagnostics.loss_decrease:LossDecrease",
         "depth_gain": "walkback.protocol.diagnostics.depth_gain:DepthGain",
         "readout_gain": "walkback.protocol.diagnostics.linear_readouts:ReadoutGain",
         "stem_gain": "walkback.protocol.diagnostics.linear_readouts:StemGain",
@@ -281,6 +282,7 @@ PANELS = Registry(
 RENDERERS = Registry(
     "renderer",
     {
+        "brief": "walkback.present.text:render_brief",
         "text": "walkback.present.text:render",
         "markdown": "walkback.present.markdown:render",
         "latex": "walkback.present.latex:render",

@@ -82,7 +82,7 @@ def test_a_row_opens_its_own_detail_and_closes_it(open_page, grid):
 def test_a_cell_of_the_matrix_leads_to_its_network(open_page, grid):
     page = open_page(grid)
     page.click('.chip[href="#n6"]')
-    assert page.locator("#d6").is_visible()
+    page.locator("#d6").wait_for(state="visible")  # the browser tells the page of its new address a moment later
     assert abs(page.locator("#n6").bounding_box()["y"]) < 300
 
 

@@ -95,7 +95,7 @@ def test_an_old_log_is_judged_without_being_contradicted():
     for _, partly, whole in found:
         states = {reading.letter: reading.state.value for reading in partly.readings}
         assert (states["a"], states["c"]) == ("UNDECIDED", "NOT_MEASURED")  # two norms never prove a pass
-        assert partly.reading("d").figure == pytest.approx(whole.reading("d").figure)
+        assert partly.reading("d").value == pytest.approx(whole.reading("d").value)
         assert not partly.complete
     assert example.contradicted(found) == []
     assert example.page(found) == (PAGES / "old-log.md").read_text()

@@ -119,7 +119,7 @@ LOGS = [
     ("log.csv", "epoch,h0,h0,g0,g1\n1,1,2,1,1\n", "several columns called h0"),
     ("log.csv", "epoch,h0,h1,g0,g1\ninf,1,2,1,1\n", "expected a number"),
     ("log.csv", "epoch,h0,h1,g0,g1\n1,-1,2,1,1\n", "a norm is 0 or more"),
-    ("log.csv", "epoch;h0;h1;g0;g1\n1;1;2;1;1\n", "separator seems to be ';'"),
+    ("log.csv", "epoch;h0;h1;g0;g1\n1;1,5;2;1;1\n", "Write decimals with a point"),
     ("log.jsonl", '{"h0":1}\n' + '{"a":' * 100_000 + "\n", "line 2 is not JSON"),
     ("log.jsonl", '{"h0":1}\n{"h0":' + "9" * 401 + ',"h1":1,"g0":1,"g1":1,"epoch":1}\n', "expected a number"),
 ]

@@ -11,17 +11,22 @@ import pytest
 import typer
 
 from plugins.installing import EXAMPLE, lay_out_example, on_path
+from walkback.cli import main
 from walkback.cli.main import app_for
 from walkback.registry import GROUPS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EXTEND = sorted(DOCS.glob("extend/*.md"))
-RUN = [*sorted(DOCS.glob("quickstart/*.md")), *EXTEND, DOCS / "protocol.md", DOCS / "verdicts.md"]
+RUN = [*sorted(DOCS.glob("quickstart/*.md")), *EXTEND, DOCS / "protocol.md", DOCS / "verdicts.md", DOCS / "ci.md"]
 TOLD = [*RUN, DOCS / "index.md", DOCS / "install.md", DOCS / "reports.md", ROOT / "README.md"]
 PAGES = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "evidence_notes")
 """Notes are paragraphs of EVIDENCE.md, and their links are those of that page."""
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]*)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+JUDGED = (0, 1, 3)
+"""What a command that did its work ends with: pass, fail, incomplete; 2 is an error."""
 
 
 class Fence(NamedTuple):
@@ -57,14 +62,22 @@ def _as_the_page_has_it(page, request):
 @pytest.mark.usefixtures("_as_the_page_has_it")
 def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = [fence for fence in fences(page) if fence.language == "python"]
-    assert blocks
+    monkeypatch.syspath_prepend(str(tmp_path))
+    followed = page.parent.name == "quickstart"
     names = {"__name__": "page"}
-    for fence in blocks:
-        if fence.title:
+    done = 0
+    for fence in fences(page):
+        done += 1
+        if fence.title and "/" not in fence.title:  # a file that the reader is told to make
+            (tmp_path / fence.title).write_text(fence.code, encoding="utf-8")
+        elif fence.title and fence.language == "python":
             assert fence.code == (ROOT / fence.title).read_text(encoding="utf-8"), f"copy {fence.title} to the page"
-        else:
+        elif fence.language == "python":
             exec(compile(fence.code, named(page), "exec"), names)
+        elif fence.language == "console" and followed:
+            for line in fence.code.splitlines():
+                assert main.app(shlex.split(line)[1:]) in (None, *JUDGED), line
+    assert done
 
 
 def test_every_file_of_the_plugin_is_on_a_page():

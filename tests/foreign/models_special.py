@@ -238,7 +238,7 @@ def forward_forward():
 
     def also(report):
         assert abs(baseline.accuracy - frozen) < 1e-3
-        assert abs(report.reading("d").figure - 100 * (truth.accuracy - frozen)) < 1e-3
+        assert abs(report.reading("d").value - 100 * (truth.accuracy - frozen)) < 1e-3
         assert report.alignment.unavailable.startswith("by design")
 
     arguments = {"gradients": False, "frozen_baseline_acc": baseline, "blocks": "layers.*"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from walkback.lab.registry import ARCHITECTURES, METHODS
 from walkback.lab.runs import checkpoint
 from walkback.lab.runs.assembly import dataset_of
 from walkback.lab.runs.config import RunConfig
@@ -23,14 +25,41 @@ SMALL: dict[str, dict[str, Any]] = {
     "small_cnn": {"channels": [3, 4, 5], "fc_width": 7},
     "student_net": {"width": 12, "depth": 2},
     "small_resnet": {"channels": 4, "depth": 2},
+    "mlp": {"widths": [12, 12]},
+    "resnet": {"channels": 2, "blocks_per_stage": 1},
+    "gpt": {"width": 12, "depth": 2, "heads": 2, "expansion": 2},
 }
+DATA: dict[str, dict[str, Any]] = {"gpt": {"data": "shakespeare", "data_options": {"context": 8}}}
+"""What an architecture is trained on that does not read digits."""
+
+
+def _verses(seed: int, characters: int = 1300) -> bytes:
+    words = random.Random(seed).choices(("to", "be", "or", "not", "thou", "art,", "sir.\n"), k=characters)
+    return " ".join(words).encode()[:characters]
+
+
+WORKS = {f"play_{number}": _verses(number) for number in range(6)}
+"""Small works in place of Shakespeare's, which a test does not fetch."""
 
 
 def tiny(method: str = "dfa", architecture: str = "resmlp", **settings: Any) -> RunConfig:
     """A run on digits: two epochs of two steps each, unless told otherwise."""
     defaults: dict[str, Any] = {"data": "digits", "seed": 7, "epochs": 2, "batch_size": 640, "learning_rate": 0.01}
     options = {"architecture_options": SMALL[architecture]} if architecture in SMALL else {}
+    options |= DATA.get(architecture, {})
     return RunConfig(method=method, architecture=architecture, **(defaults | options | settings))
+
+
+DIGITS = DataSpec((1, 8, 8), 10)
+LETTERS = len(set(b"".join(WORKS.values())))
+VERSES = DataSpec((8,), LETTERS, vocabulary=LETTERS, target_shape=(8,))
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every method with every architecture that it is defined on."""
+    of = {name: VERSES if name in DATA else DIGITS for name in ARCHITECTURES}
+    models = {name: build_model(name, of[name], **SMALL.get(name, {})) for name in ARCHITECTURES}
+    return [(method, name) for method in METHODS for name in models if not METHODS.load(method).why_not(models[name])]
 
 
 class Snapshot(Silent):
@@ -55,7 +84,11 @@ class InterruptAfter(Silent):
             raise KeyboardInterrupt
 
 
-SHAPES = {"cifar10": DataSpec((3, 32, 32), 10), "fashion_mnist": DataSpec((1, 28, 28), 10)}
+SHAPES = {
+    "cifar10": DataSpec((3, 32, 32), 10),
+    "mnist": DataSpec((1, 28, 28), 10),
+    "fashion_mnist": DataSpec((1, 28, 28), 10),
+}
 """Of the data sets that a test does not fetch."""
 
 

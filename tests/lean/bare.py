@@ -23,7 +23,7 @@ WORKS = {
     ("watch", str(TRACE), "--once"): (0, "epoch 5"),
     ("lint", str(ROOT / "src/walkback/errors.py")): (0, ""),
     ("schema",): (0, '"title": "DiagnosticReport"'),
-    ("pitfalls",): (0, "WB011"),
+    ("pitfalls",): (0, "WB013"),
     ("lab", "zoo"): (0, "synthetic_teacher"),
 }
 """What needs nothing but the core."""
@@ -63,7 +63,7 @@ report = walkback.judge(walkback.Measurements(
     frozen_baseline_acc=0.5, frozen_baseline_samples=1000))
 (margin,) = [reading for reading in report.readings if reading.letter == "d"]
 assert margin.interval.low < 11 < margin.interval.high, report
-assert "residual growth" in str(report) and report.to_markdown() and report.to_latex()
+assert "residual growth" in report.to_text() and report.to_markdown() and report.to_latex()
 assert walkback.replay(AUDIT)
 walkback.combine([report.model_copy(update={"seed": seed}) for seed in range(2)])
 """

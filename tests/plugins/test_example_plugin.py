@@ -98,7 +98,7 @@ def audit(place, work):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(work)
         patch.setenv("PYTHONPATH", os.pathsep.join([str(place), str(ROOT / "src")]))
-        words = ["--methods", "bp", "drtp", *TINY, "data.samples=400", "--seeds", "1", "--name", "example"]
+        words = ["--methods", "bp", "plain_drtp", *TINY, "data.samples=400", "--seeds", "1", "--name", "example"]
         main.app(["lab", "audit", *words, "--workers", "1"])
     return work / "results" / "audit_example.json"
 
@@ -143,7 +143,7 @@ def test_the_credit_of_drtp_is_the_row_of_the_target(place):
     from walkback.lab.zoo import DataSpec, build_method, build_model
 
     model = build_model("plain_mlp", DataSpec((2,), 3), width=5, depth=2)
-    method = build_method("drtp", model, torch.Generator().manual_seed(0))
+    method = build_method("plain_drtp", model, torch.Generator().manual_seed(0))
     hiddens = [torch.zeros(4, 5)] * 3
     trace = walkback.Trace(torch.zeros(4, 2), hiddens, torch.zeros(4, 3), torch.tensor([2, 0, 1, 2]), torch.ones(4, 3))
     for site, credit in enumerate(method.credits(trace)):
@@ -162,7 +162,7 @@ def test_diagnose_has_a_fifth_row_and_an_option(run, work):
     data = json.loads((work / "d.json").read_text())
     reading = next(r for r in data["readings"] if r["letter"] == "e")
     assert (reading["state"], reading["threshold"]) == ("FIRE", 7.9)
-    assert data["extra"]["effective_rank"] == reading["figure"]
+    assert data["extra"]["effective_rank"] == reading["value"]
     assert data["thresholds"]["rank_floor"] == 7.9
     assert "effective rank" in (work / "d.html").read_text()
 
@@ -184,7 +184,7 @@ def test_report_shows_it_in_every_form(run, record, work, form):
     text = out.read_text()
     if form == "csv":
         (row,) = csv.DictReader(io.StringIO(text))
-        assert float(row["e_figure"]) == json.loads(record.read_text())["extra"]["effective_rank"]
+        assert float(row["e_value"]) == json.loads(record.read_text())["extra"]["effective_rank"]
     else:
         assert "effective rank" in text
 
@@ -313,7 +313,7 @@ def test_schema_has_its_threshold(run):
 
 def test_zoo_and_data_list_what_it_brings(run):
     listed = run("lab", "zoo").out
-    assert all(name in listed for name in ("drtp", "plain_mlp", "rings"))
+    assert all(name in listed for name in ("plain_drtp", "plain_mlp", "rings"))
     assert "the target, not the error" in listed
     shown = run("lab", "zoo", "plain_mlp")
     assert "--set arch.width=64" in shown.out
@@ -323,14 +323,14 @@ def test_zoo_and_data_list_what_it_brings(run):
 
 
 def test_train_and_diagnose_what_was_trained(run, work):
-    words = ["--method", "drtp", *TINY, "--set", "data.samples=400"]
+    words = ["--method", "plain_drtp", *TINY, "--set", "data.samples=400"]
     ended = run("lab", "train", *words)
     assert ended.status == 0
     assert "(e) effective rank" in ended.out
     assert "finished already" in run("lab", "train", *words).err
-    rows = run("lab", "runs", "--method", "drtp")
-    assert "plain_mlp-rings-drtp" in rows.out
-    run_id = next(line.split()[0] for line in rows.out.splitlines() if "drtp" in line)
+    rows = run("lab", "runs", "--method", "plain_drtp")
+    assert "plain_mlp-rings-plain_drtp" in rows.out
+    run_id = next(line.split()[0] for line in rows.out.splitlines() if "plain_drtp" in line)
     assert "(e) effective rank" in run("diagnose", run_id).out
     assert "(ranked)" in run("diagnose", run_id, "--panel", "ranked").out
 
@@ -350,7 +350,7 @@ def test_methods_architectures_and_data_by_address(run, work):
 
 def test_an_audit_trains_and_judges_them(audit, run):
     data = json.loads(audit.read_text())
-    assert {row["method"] for row in data["runs"]} == {"bp", "drtp"}
+    assert {row["method"] for row in data["runs"]} == {"bp", "plain_drtp"}
     assert all(not row["error"] for row in data["runs"])
     assert all(report["extra"]["effective_rank"] > 1 for report in data["reports"])
     assert run("figure", "ranks", audit).status == 0
@@ -375,7 +375,7 @@ def test_a_study_sweeps_its_threshold(audit, run, work):
 def test_another_process_finds_it_by_its_path(place, work):
     code = "import sys; sys.argv = ['walkback', *sys.argv[1:]]; from walkback.cli.entry import run; run()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), str(ROOT / "src")])}
-    words = [sys.executable, "-c", code, "diagnose", "target.py:network", "--panel", "ranked"]
+    words = [sys.executable, "-c", code, "diagnose", "target.py:network", "--panel", "ranked", "--full"]
     ended = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "(e) effective rank" in ended.stdout

@@ -195,4 +195,4 @@ def test_a_panel_of_diagnostics_by_address_is_measured_and_judged(module):
     report = walkback.diagnose(
         model, [(torch.randn(16, 4), torch.randint(8, (16,)))], blocks=["1"], panel="wide:PANEL", gradients=False
     )
-    assert (report.reading("z").figure, report.outcome, report.decided_by) == (8.0, "fail", ("z",))
+    assert (report.reading("z").value, report.outcome, report.decided_by) == (8.0, "fail", ("z",))

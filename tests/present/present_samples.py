@@ -199,7 +199,7 @@ def no_feedback() -> DiagnosticReport:
 
 def bare_reading() -> DiagnosticReport:
     """A diagnostic of someone's own, with no threshold and nothing said."""
-    reading = Reading(letter="e", name="own figure", state=State.PASS, figure=1.5)
+    reading = Reading(letter="e", name="own figure", state=State.PASS, value=1.5)
     return full(readings=(reading,))
 
 

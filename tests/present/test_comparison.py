@@ -97,7 +97,7 @@ def test_it_is_plain_and_narrow(reports):
 
 def test_a_gap_is_not_a_pass():
     assert "trustworthy, no d" in compare([healthy()])
-    assert "(d) not measured, which is no pass" in squeezed(compare([healthy()]))
+    assert "(d) not measured, which does not count as a pass" in squeezed(compare([healthy()]))
     assert "no pass" not in compare([full()])
 
 

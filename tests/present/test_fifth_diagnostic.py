@@ -19,7 +19,7 @@ from walkback.present.figures import FIGURES
 from walkback.present.html_grid import GridPage
 from walkback.present.in_short import plain_verdict
 from walkback.present.network import Network
-from walkback.present.numbers import reading_figure, with_unit
+from walkback.present.numbers import reading_value, with_unit
 from walkback.present.outline import fires_when
 from walkback.present.site_table import site_table
 from walkback.present.template import TEMPLATES, form_of
@@ -69,7 +69,7 @@ def test_a_rendering_shows_title_figure_threshold_state_and_role(name, report, s
     made = report()
     words = " ".join(made.render(name).split())
     reading = made.reading("e")
-    for said in (EffectiveRank.title, reading_figure(reading), "not in april2026"):
+    for said in (EffectiveRank.title, reading_value(reading), "not in april2026"):
         assert said in words
     assert state.value in words.upper()
     assert "4 dims" in words
@@ -114,7 +114,7 @@ def test_tables_of_several_networks_have_its_column():
         assert "2.50" in written
         assert "31.5" in written
     rows = list(csv.DictReader(io.StringIO(tables.as_csv(networks))))
-    assert [(r["e_state"], r["e_figure"], r["e_threshold"], r["e_role"]) for r in rows] == [
+    assert [(r["e_state"], r["e_value"], r["e_threshold"], r["e_role"]) for r in rows] == [
         ("FIRE", "2.5", "4.0", "not in april2026"), ("PASS", "31.5", "4.0", "not in april2026"),
     ]  # fmt: skip
     assert [rows[0][f"site_ranks_{site}"] for site in range(5)] == [str(rank) for rank in RANKS]
@@ -152,12 +152,12 @@ def test_a_course_has_its_curve_and_its_first_firing(tmp_path):
 
 def test_the_figures_of_audits_and_traces_have_its_panel(tmp_path):
     from walkback.cli.watch import _followed, _look
-    from walkback.present.figures.traces import draw
+    from walkback.present.figures.traces import plot
 
     audit = FIGURES.load("audit")([Network(low()), Network(high())])
     assert any("(e) effective rank" in axes.get_title(loc="left") for axes in audit.axes)
     assert "fires < 4 dims" in [note.get_text() for axes in audit.axes for note in axes.texts]
-    traces = draw(_look(_followed([traced(tmp_path)]), to_the_end=True))
+    traces = plot(_look(_followed([traced(tmp_path)]), to_the_end=True))
     axes = next(axes for axes in traces.axes if "(e) effective rank" in axes.get_title(loc="left"))
     assert list(axes.get_lines()[0].get_ydata()) == [30.0, 20.0, 3.0, 2.0]
     assert [4.0, 4.0] in [list(line.get_ydata()) for line in axes.get_lines()]
@@ -176,5 +176,5 @@ def test_it_is_measured_on_a_network():
     network = torch.nn.Sequential(torch.nn.Linear(4, 6), blocks, torch.nn.Linear(6, 2))
     batch = torch.randn(32, 4), torch.randint(0, 2, (32,))
     report = diagnose(network, [batch], blocks=list(blocks), gradients=False)
-    assert report.reading("e").figure == report.extra["effective_rank"]
-    assert with_unit("4", "dims") in str(report)
+    assert report.reading("e").value == report.extra["effective_rank"]
+    assert with_unit("4", "dims") in report.to_text()

@@ -42,8 +42,8 @@ def test_the_audit_marks_every_seed_at_its_figure_and_draws_the_thresholds():
     panels = FIGURES.load("audit")(shown(AUDIT)).axes
     for axes, letter, limit in zip(panels, "abcd", (50.0, 1e-7, 0.3, 2.0), strict=True):
         readings = [network.report.reading(letter) for network in shown(AUDIT)]
-        fired = sorted(r.figure for r in readings if r.figure is not None and r.state == "FIRE")
-        passed = sorted(r.figure for r in readings if r.figure is not None and r.state == "PASS")
+        fired = sorted(r.value for r in readings if r.value is not None and r.state == "FIRE")
+        passed = sorted(r.value for r in readings if r.value is not None and r.state == "PASS")
         assert sorted(marks(axes, "s")) == fired
         assert sorted(marks(axes, "o")) == passed
         assert any(list(line.get_ydata()) == [limit, limit] for line in axes.get_lines())

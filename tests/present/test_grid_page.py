@@ -93,7 +93,7 @@ def test_courses_are_drawn_with_their_first_firings():
     text = render(GridPage("two runs", found))
     page = Page(text)
     dfa = next(n for n in found if "dfa" in n.method)
-    assert len(page.all("svg", class_="chart timeline")) == 6
+    assert len(page.all("svg", class_="chart timeline")) == 7
     curves = [e["attrs"] for e in page.all("path") if "data-is" in e["attrs"]]
     for curve in curves:
         points = len(re.findall(r"[\d.]+,[\d.]+", curve["d"]))
@@ -102,7 +102,7 @@ def test_courses_are_drawn_with_their_first_firings():
     assert f"{dfa.name}: (b) first fires at {at}" in page.text("title")
     assert f"{at}" in " ".join(page.text("td"))
     single = Page(render_network(dfa))
-    assert len(single.all("svg", class_="chart timeline")) == 6
+    assert len(single.all("svg", class_="chart timeline")) == 7
 
 
 def test_a_run_shows_its_configuration_command_and_versions():
@@ -152,7 +152,7 @@ def test_the_tables_hold_the_same_numbers(networks):
     markdown, latex = tables.as_markdown(networks), tables.as_latex(networks)
     for network, entry in zip(networks, entries, strict=True):
         report = network.report
-        assert float(entry["a_figure"]) == report.max_per_block_growth
+        assert float(entry["a_value"]) == report.max_per_block_growth
         assert float(entry["h_4"]) == report.residual_norms[-1]
         assert entry["d_state"] == report.reading("d").state.value
         cells = [cell for cell in row(report) if cell != "–"]
@@ -170,9 +170,9 @@ def test_csv_marks_what_is_missing_and_what_a_spreadsheet_would_run():
     report = broken(NAN).model_copy(update={"method_name": "=cmd|' /C calc'!A0"})
     (entry,) = csv.DictReader(io.StringIO(tables.as_csv([Network(report)])))
     assert entry["method"].startswith("'=cmd")
-    assert entry["a_figure"] == "nan"
+    assert entry["a_value"] == "nan"
     (entry,) = csv.DictReader(io.StringIO(tables.as_csv([Network(AWKWARD["empty"])])))
-    assert entry["a_figure"] == entry["headline_acc"] == ""
+    assert entry["a_value"] == entry["headline_acc"] == ""
     assert entry["a_state"] == "NOT_MEASURED"
 
 

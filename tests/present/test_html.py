@@ -73,8 +73,8 @@ def test_every_card_has_a_word_a_shape_a_figure_a_rule_a_picture_and_a_meaning(p
     cards = page.all("article")
     assert [c["attrs"]["class"] for c in cards] == ["card fire", "card fire", "card pass", "card fire"]
     assert page.text("p", class_="state") == ["FIRE", "FIRE", "PASS", "FIRE"]
-    assert page.text("p", class_="figure") == ["2040×", "4.17e-09", "0.0471", "-3.83 pp"]
-    assert [r.split("at site")[0] for r in page.text("p", class_="rule")] == [
+    assert page.text("p", class_="value") == ["2040×", "4.17e-09", "0.0471", "-3.83 pp"]
+    assert [r.split("at blocks.")[0] for r in page.text("p", class_="rule")] == [
         "fires when > 50×", "fires when < 1e-07", "fires when > 0.3", "fires when < 2 pp"
     ]  # fmt: skip
     assert page.text("p", class_="meaning") == [" ".join(r.sentence.split()) for r in full().readings]
@@ -117,7 +117,7 @@ def test_lost_sites_are_marked_and_named(pages):
     text, page = pages["nan"]
     assert text.count('<g class="lost">') == 20
     assert " ".join(page.text("p", class_="quiet")).count("Cross: NaN, infinite or zero") == 4
-    assert page.text("p", class_="figure")[:3] == ["NaN"] * 3
+    assert page.text("p", class_="value")[:3] == ["NaN"] * 3
     assert "NaN has no place here" in page.text("text")
 
 

@@ -48,7 +48,7 @@ def test_no_html_and_no_stray_line_comes_through(name):
 
 def test_the_four_diagnostics_stand_in_a_table():
     rows = rows_of(render(full()), "## walkback: DFA, seed 42")
-    assert rows[0] == ["", "diagnostic", "figure", "fires when", "reading", "interval"]
+    assert rows[0] == ["", "diagnostic", "value", "fires when", "reading", "interval"]
     assert rows[2] == ["(a)", "residual growth", "2040×", "&gt; 50×", "FIRE", "1960 to 2130× (95 %)"]
     assert rows[3] == [
         "(b)",

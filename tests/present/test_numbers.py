@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walkback.present.numbers import against, count, figure, percent, reading_figure, round_number, signed
+from walkback.present.numbers import against, count, percent, reading_value, round_number, signed, written
 from walkback.protocol.records import Reading, State
 
 
 @pytest.mark.parametrize(
-    ("value", "written"),
+    ("value", "expected"),
     [
         (0.00801, "0.00801"), (0.001, "0.00100"), (0.000999, "9.99e-04"), (0.9999, "1.00"), (0.5, "0.500"),
         (10.961, "11.0"), (694.458, "694"), (35824.8, "35800"), (99949.0, "99900"), (99999.9, "1.00e+05"),
@@ -18,13 +18,13 @@ from walkback.protocol.records import Reading, State
         (-math.inf, "-Infinity"), (None, "–"),
     ],
 )  # fmt: skip
-def test_three_significant_digits_plain_in_the_middle_scientific_beyond(value, written):
-    assert figure(value) == written
+def test_three_significant_digits_plain_in_the_middle_scientific_beyond(value, expected):
+    assert written(value) == expected
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_written_figure_is_the_number_to_three_digits(value):
-    assert float(figure(value)) == float(f"{value:.2e}")
+    assert float(written(value)) == float(f"{value:.2e}")
 
 
 @given(st.floats(1e-12, 1e12), st.sampled_from([50.0, 1e-7, 0.3, 2.0]))
@@ -58,5 +58,5 @@ def test_signs_scores_and_counts():
     ],
 )
 def test_a_reading_carries_its_unit(value, unit, written):
-    reading = Reading(letter="x", name="x", state=State.PASS, figure=value, unit=unit)
-    assert reading_figure(reading) == written
+    reading = Reading(letter="x", name="x", state=State.PASS, value=value, unit=unit)
+    assert reading_value(reading) == written

@@ -1,6 +1,6 @@
 import numpy as np
 
-from walkback.present.figures.over_epochs import History, draw
+from walkback.present.figures.over_epochs import History, plot
 from walkback.present.figures.style import save
 
 RUNS = [
@@ -14,7 +14,7 @@ def lines(axes):
 
 
 def test_each_panel_draws_every_run_and_its_threshold():
-    growth, gradient, drift, accuracy = draw(RUNS).axes
+    growth, gradient, drift, accuracy = plot(RUNS).axes
     for axes, threshold in ((growth, 50.0), (gradient, 1e-7), (drift, 0.3)):
         drawn = axes.get_lines()
         assert [line.get_label() for line in drawn[:2]] == ["BP", "DFA"]
@@ -27,4 +27,4 @@ def test_each_panel_draws_every_run_and_its_threshold():
 
 def test_a_figure_is_written_in_the_format_of_its_name(tmp_path):
     for name, start in (("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.pdf", b"%PDF")):
-        assert save(draw(RUNS), tmp_path / name).read_bytes().startswith(start)
+        assert save(plot(RUNS), tmp_path / name).read_bytes().startswith(start)

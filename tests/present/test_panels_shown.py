@@ -50,7 +50,7 @@ def test_a_rendering_has_the_verdict_labels_titles_and_roles_of_the_panel(name):
 
 def test_the_verdict_stands_first_where_a_reader_looks_first():
     report = june()
-    assert str(report).splitlines()[-1] == f"verdict: {verdict_line(report)}"
+    assert report.to_text().splitlines()[0] == f"verdict: {verdict_line(report)}"
     assert report.to_markdown().splitlines()[2].startswith("**Verdict:** FAIL(D1+D2+D3)")
     assert "FAIL(D1+D2+D3)" in Page(html.render(report)).text("section", aria_label="Verdict")[0]
     assert "FAIL(D1+D2+D3)" in report.to_latex().split(r"\caption{")[1].splitlines()[0]
@@ -58,7 +58,7 @@ def test_the_verdict_stands_first_where_a_reader_looks_first():
 
 
 def test_sentences_speak_of_the_labels_that_the_reader_sees():
-    words = str(june())
+    words = june().to_text()
     assert "D3 is the diagnostic most sensitive to its threshold" in " ".join(words.split())
     assert "(d)" not in words
 
@@ -108,7 +108,7 @@ def test_what_only_warns_says_so_and_fails_nothing():
     try:
         report = full(bp_grad_norms=[1e-3] * 5, bp_grad_norm_intervals=None).under("mild")
         assert report.outcome == "pass"
-        assert "warns only" in str(report)
+        assert "warns only" in report.to_text()
         assert "Nothing that decides speaks against this result. Beside the verdict: " in plain_verdict(report)
         assert short_verdict(report) == "pass; beside it a d"
     finally:

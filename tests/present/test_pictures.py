@@ -46,34 +46,34 @@ def test_ticks_are_round_numbers():
 
 
 def reading(value, comparison=">", threshold=50.0, unit="×", interval=None):
-    return Reading(letter="a", name="growth", state=State.FIRE, figure=value, comparison=comparison,
+    return Reading(letter="a", name="growth", state=State.FIRE, value=value, comparison=comparison,
                    threshold=threshold, unit=unit, interval=interval)  # fmt: skip
 
 
 def test_a_gauge_draws_the_figure_on_the_side_of_the_threshold_where_it_is():
     above, below = gauge(reading(2040.0)), gauge(reading(1.3))
-    assert above.figure > above.threshold
-    assert below.figure < below.threshold
+    assert above.value > above.threshold
+    assert below.value < below.threshold
     assert above.fires_from == above.threshold < above.fires_to
     floor = gauge(reading(4e-9, "<", 1e-7, ""))
-    assert floor.fires_from < floor.figure < floor.fires_to == floor.threshold
+    assert floor.fires_from < floor.value < floor.fires_to == floor.threshold
 
 
 def test_a_gauge_draws_the_interval_around_the_figure_and_across_the_threshold():
     drawn = gauge(reading(49.0, interval=Interval(low=45, high=55, level=0.95, how="")))
-    assert drawn.interval[0] < drawn.figure < drawn.threshold < drawn.interval[1]
+    assert drawn.interval[0] < drawn.value < drawn.threshold < drawn.interval[1]
 
 
 def test_what_has_no_place_on_a_gauge_is_put_at_its_end_or_left_out():
     assert gauge(reading(math.inf)).beyond == "right"
     assert gauge(reading(0.0, "<", 1e-7, "")).beyond == "left"
-    assert gauge(reading(NAN)).figure is None
-    assert gauge(reading(None)).figure is None
+    assert gauge(reading(NAN)).value is None
+    assert gauge(reading(None)).value is None
     assert "NaN" in gauge(reading(NAN)).described
 
 
 def test_a_gauge_without_a_threshold_is_not_drawn():
-    assert gauge(Reading(letter="e", name="own", state=State.PASS, figure=1.0)) is None
+    assert gauge(Reading(letter="e", name="own", state=State.PASS, value=1.0)) is None
 
 
 @given(
@@ -83,7 +83,7 @@ def test_a_gauge_without_a_threshold_is_not_drawn():
 def test_a_gauge_stays_inside_its_picture(value, rule):
     drawn = gauge(reading(value, *rule, interval=Interval(low=-abs(value), high=abs(value), level=0.9, how="")))
     places = [drawn.threshold, drawn.fires_from, drawn.fires_to, *(t.share for t in drawn.ticks)]
-    places += [] if drawn.figure is None else [drawn.figure]
+    places += [] if drawn.value is None else [drawn.value]
     places += drawn.interval or []
     assert all(0 <= place <= WIDTH for place in places)
 

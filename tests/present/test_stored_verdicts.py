@@ -31,7 +31,7 @@ def edited(report, **changes):
 
 def forged(report):
     """The same, with readings that pass too."""
-    readings = [{**r, "state": "PASS", "reason": "", "figure": 1.0} for r in report.to_dict()["readings"]]
+    readings = [{**r, "state": "PASS", "reason": "", "value": 1.0} for r in report.to_dict()["readings"]]
     return edited(report, readings=readings, complete=True)
 
 
@@ -78,9 +78,9 @@ def test_where_it_differs_and_which_version_stored_it():
 
 def test_a_figure_alone_that_was_edited():
     data = EXPLODED.to_dict()
-    data["readings"][0]["figure"] = 51.0
+    data["readings"][0]["value"] = 51.0
     loaded = DiagnosticReport.from_dict(data)
-    assert loaded.reading("a").figure == 900.0
+    assert loaded.reading("a").value == 900.0
     assert loaded.stored.differs == ("(a) 51.0 there, 900 here",)
 
 

@@ -13,13 +13,13 @@ LONG = full(sites=[f"encoder.layer.{i}.output.dense.with.a.long.path" for i in r
 
 
 @pytest.mark.parametrize("name", AWKWARD)
-def test_it_is_plain_narrow_and_ends_with_the_verdict(name):
+def test_it_is_plain_narrow_and_begins_with_the_verdict(name):
     text = render(AWKWARD[name])
     lines = text.split("\n")
     assert max(cell_len(line) for line in lines) <= WIDTH
     assert not any(line != line.rstrip() for line in lines)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", text)
-    assert lines[-1].startswith("verdict: ") or lines[-2].startswith("verdict: ")
+    assert lines[0].startswith("verdict: ")
 
 
 def test_every_reading_says_its_figure_its_rule_its_state_its_interval_and_its_meaning():
@@ -95,8 +95,8 @@ def test_alignment_that_is_not_there_is_never_a_number():
 
 
 def test_what_was_not_measured_is_said_in_the_verdict():
-    assert render(healthy()).endswith("verdict: trustworthy on (a), (b), (c); (d) not measured")
-    assert render(AWKWARD["empty"]).endswith("verdict: incomplete: (a), (b), (c), (d) not measured")
+    assert render(healthy()).startswith("verdict: trustworthy on (a), (b), (c); (d) not measured")
+    assert render(AWKWARD["empty"]).startswith("verdict: incomplete: (a), (b), (c), (d) not measured")
 
 
 def test_non_finite_figures_are_words():
@@ -107,9 +107,9 @@ def test_non_finite_figures_are_words():
     assert "Infinity" in render(AWKWARD["inf"])
 
 
-def test_warnings_stand_before_the_verdict():
+def test_warnings_stand_before_the_readings():
     text = render(AWKWARD["undecided"])
-    assert text.index("warning: credit at site 3 is constant") < text.index("verdict: ")
+    assert text.index("warning: credit at site 3 is constant") < text.index("\n(a) ")
 
 
 def test_hostile_words_stay_words():
@@ -124,8 +124,8 @@ def test_hostile_words_stay_words():
 
 def test_a_terminal_gets_colour_and_a_pipe_does_not():
     coloured, piped = io.StringIO(), io.StringIO()
-    print_report(full(), Console(file=coloured, force_terminal=True, color_system="standard", width=WIDTH))
-    print_report(full(), Console(file=piped, width=WIDTH, color_system=None))
+    print_report(full(), Console(file=coloured, force_terminal=True, color_system="standard", width=WIDTH), full=True)
+    print_report(full(), Console(file=piped, width=WIDTH, color_system=None), full=True)
     assert "\x1b[1;31mFIRE" in coloured.getvalue()
     assert "\x1b" not in piped.getvalue()
     assert [line.rstrip() for line in piped.getvalue().rstrip().split("\n")] == render(full()).split("\n")
@@ -139,7 +139,7 @@ def test_the_environment_does_not_change_the_text(monkeypatch):
 
 
 def test_print_is_this_rendering():
-    assert str(full()) == render(full())
+    assert full().to_text() == render(full())
 
 
 def test_a_figure_close_to_its_threshold_shows_its_side():
@@ -151,7 +151,7 @@ def test_a_figure_close_to_its_threshold_shows_its_side():
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_width_cuts_a_number_in_two(width):
     file = io.StringIO()
-    print_report(full(), Console(file=file, width=width, color_system=None))
+    print_report(full(), Console(file=file, width=width, color_system=None), full=True)
     text = file.getvalue()
     figures = re.findall(r"(?<=\s)[-+]?\d[\d.]*(?:e[-+]\d+)?(?=\s)", render(full()))
     assert set(figures) <= set(text.split())
@@ -160,5 +160,5 @@ def test_no_width_cuts_a_number_in_two(width):
 
 
 def test_a_pipe_gets_the_full_width(capsys):
-    print_report(full())
+    print_report(full(), full=True)
     assert [line.rstrip() for line in capsys.readouterr().out.rstrip().split("\n")] == render(full()).split("\n")

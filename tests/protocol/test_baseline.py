@@ -94,7 +94,7 @@ def test_diagnose_takes_the_record_and_judges_d(data):
     record = walkback.frozen_baseline(trainer(data), Net, data, seed=3, config={"steps": 60})
     report = walkback.diagnose(model, data, frozen_baseline_acc=record, seed=3)
     assert report.frozen_baseline_acc == record.accuracy
-    assert report.reading("d").figure == pytest.approx(100 * (report.headline_acc - record.accuracy))
+    assert report.reading("d").value == pytest.approx(100 * (report.headline_acc - record.accuracy))
     assert report.reading("d").interval is not None
     assert report.warnings == ()
     other = walkback.diagnose(model, data, frozen_baseline_acc=record, seed=4)
@@ -134,7 +134,7 @@ def test_a_returned_loss_makes_no_margin(data):
     correct = frozen_twin_accuracy(data)
     assert record.accuracy == correct
     report = walkback.diagnose(model, data, frozen_baseline_acc=record)
-    assert report.reading("d").figure == pytest.approx(100 * (report.headline_acc - correct))
+    assert report.reading("d").value == pytest.approx(100 * (report.headline_acc - correct))
 
 
 def frozen_twin_accuracy(data):

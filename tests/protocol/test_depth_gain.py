@@ -77,7 +77,7 @@ def test_answers_that_are_not_those_of_the_score_are_refused(given, words):
 
 def test_the_gain_is_the_share_of_errors_removed():
     read = reading((700, 120, 60, 120))
-    assert read.figure == pytest.approx(1 - 180 / 240)
+    assert read.value == pytest.approx(1 - 180 / 240)
     assert read.state is State.REPORTED
     assert read.case == "gains"
     assert "120 are right with trained blocks alone and 60 without alone" in read.sentence
@@ -120,7 +120,7 @@ def test_the_better_of_two_baselines_counts():
         random_baseline_correct=others,
     )  # fmt: skip
     read = walkback.judge(measured).reading("h")
-    assert read.figure == pytest.approx(0.25)
+    assert read.value == pytest.approx(0.25)
     assert "norms of the trained ones" in read.sentence
     assert "+70.0 %" in read.sentence
 
@@ -219,7 +219,7 @@ def test_diagnose_pairs_the_network_with_its_baseline_however_samples_are_batche
     mine, others = right_slow(model, batches), right_slow(kept[0], batches)
     assert report.headline_correct.right.tolist() == mine
     errors = sum(not right for right in mine), sum(not right for right in others)
-    assert report.reading("h").figure == pytest.approx(1 - errors[0] / errors[1])
+    assert report.reading("h").value == pytest.approx(1 - errors[0] / errors[1])
     whole = [(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]))]
     assert walkback.diagnose(model, whole, frozen_baseline_acc=baseline).reading("h") == report.reading("h")
     turned = [(x.flip(0), y.flip(0)) for x, y in whole]

@@ -309,7 +309,7 @@ def test_the_report_names_what_it_took_in_one_line():
     report = walkback.diagnose(ResMLP(), labelled(20))
     line = "stem: stem; blocks: blocks.* (3); between: nothing; head: norm, head"
     assert report.provenance["parts"] == line
-    assert line in str(report).splitlines()
+    assert line in report.to_text().splitlines()
     assert line.replace("*", r"\*") in report.to_markdown()
     plain = walkback.diagnose(plain_sequential(), labelled(20))
     assert plain.provenance["parts"] == "stem: none; blocks: 0,2,4,6 (4); between: ReLU; head: 8"

@@ -123,7 +123,7 @@ def test_direction_drift_is_judged_at_the_middle_of_the_network_whatever_is_chos
     limits = walkback.DiagnosticThresholds(**thresholds)
     every = walkback.diagnose(model, data, thresholds=limits).reading("c")
     some = walkback.diagnose(model, data, thresholds=limits, sites=sites).reading("c")
-    assert (some.figure, some.state) == (pytest.approx(every.figure, rel=1e-12), every.state)
+    assert (some.value, some.state) == (pytest.approx(every.value, rel=1e-12), every.state)
     assert sites[some.site] == every.site == DEPTH // 2
 
 
@@ -176,7 +176,7 @@ def test_a_mean_growth_over_several_blocks_can_fire():
             block.down.weight.mul_(3e4)
     report = walkback.diagnose(model, batches(), sites=[0, 2])
     ratio = report.residual_norms[1] / report.residual_norms[0]
-    assert report.reading("a").figure == pytest.approx(ratio**0.5)
+    assert report.reading("a").value == pytest.approx(ratio**0.5)
     assert report.reading("a").state is walkback.State.FIRE
     assert walkback.judge(report.measurements).verdict == report.verdict
     loaded = walkback.DiagnosticReport.from_dict(report.to_dict())

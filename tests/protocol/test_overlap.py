@@ -35,7 +35,7 @@ def test_every_exact_copy_is_counted_and_shown():
     assert (report.overlap.count, report.overlap.same_label) == (4, 3)
     assert (report.overlap.test_samples, report.overlap.train_samples) == (50, 60)
     found = report.reading("o")
-    assert found.figure == pytest.approx(4 / 50)
+    assert found.value == pytest.approx(4 / 50)
     assert found.state is State.REPORTED
     assert "test sample 3 is 7, 29 is 59" in found.sentence
     assert "Exact duplicates only" in found.sentence

@@ -122,10 +122,10 @@ def test_next_token_accuracy_and_perplexity_before_and_after_training():
     after = walkback.diagnose(model, batches)
     assert (after.headline_acc, after.perplexity) == pytest.approx((accuracy, perplexity), rel=1e-5)
     assert (after.samples, after.headline_samples, after.headline_answers, after.tokens) == (40, 40, 920, 920)
-    assert f"{100 * accuracy:.2f} % of 920 tokens in 40 sequences" in str(after)
-    assert "40 sequences, 920 tokens" in str(after)
+    assert f"{100 * accuracy:.2f} % of 920 tokens in 40 sequences" in after.to_text()
+    assert "40 sequences, 920 tokens" in after.to_text()
     assert "over 920 tokens in 40 sequences" in after.to_markdown()
-    assert NEXT in " ".join(str(after).split())
+    assert NEXT in " ".join(after.to_text().split())
 
 
 def train(model, x, steps=60, rate=2e-2):
@@ -350,7 +350,7 @@ def test_on_the_command_line(tmp_path):
 
     from walkback.cli.main import app_for
 
-    result = CliRunner().invoke(app_for(()), ["diagnose", f"{script}:pair"])
+    result = CliRunner().invoke(app_for(()), ["diagnose", f"{script}:pair", "--full"])
     words = " ".join(result.output.split())
     assert "labels shifted by the model" in words
     assert "of 36 tokens in 6 sequences" in words

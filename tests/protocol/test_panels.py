@@ -78,7 +78,7 @@ def test_nan_in_any_field_fails_under_every_panel(field, panel):
 def test_the_layers_cosine_is_reported_where_the_panel_names_it_and_never_fires():
     assert "g" not in {reading.letter for reading in judged().readings}
     reading = judged("june2026").reading("g")
-    assert (reading.state, reading.figure) == (State.REPORTED, 0.0)
+    assert (reading.state, reading.value) == (State.REPORTED, 0.0)
     assert judged("june2026", alignment=Alignment(sites=(-1.0, -1.0, -1.0), deep=-1.0)).outcome == "pass"
 
 

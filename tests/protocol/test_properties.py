@@ -149,7 +149,7 @@ def test_a_further_batch_keeps_a_mean_vector_per_site_and_group_and_a_few_number
     monkeypatch.setattr(Folding, "add", noted)
     inputs, targets = samples(128 * 6, seed=0)
     model = network(width=200)
-    walkback.diagnose(model, split(inputs, targets, 256))
+    walkback.diagnose(model, split(inputs, targets, 256), micro_batch=256)  # so that none are joined
     sites, vectors, per_sample = 4, 4 * 200, 5
     growths = {b - a for a, b in pairwise(sizes)}
     assert len(growths) == 1
@@ -190,4 +190,4 @@ def test_quantities_of_two_diagnostics_of_ones_own_stand_side_by_side():
         unregister("diagnostics", "first")
         unregister("diagnostics", "second")
     assert report.extra == {"first": 40.0, "second": 40.0}
-    assert (report.reading("x").state, report.reading("y").figure) == (State.REPORTED, 40.0)
+    assert (report.reading("x").state, report.reading("y").value) == (State.REPORTED, 40.0)

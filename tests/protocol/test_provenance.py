@@ -223,7 +223,7 @@ def test_cosines_without_an_optimizer_are_those_with_the_gradient():
     assert not found.optimizer
     assert found.steps == 1
     assert np.array(found.true_gradient) == pytest.approx(np.ones(5), abs=1e-5)
-    assert case(found).figure is None  # nothing was claimed
+    assert case(found).value is None  # nothing was claimed
 
 
 class FrozenBlocks(ResMLP):

@@ -132,13 +132,13 @@ def diagnosed(useful, **arguments):
 def test_a_block_that_computes_what_is_asked_for_is_seen_and_an_idle_one_too():
     report = diagnosed(useful=True)
     gain = report.reading("r")
-    assert gain.figure > 0.8
+    assert gain.value > 0.8
     assert gain.interval.low > 0.7
     assert gain.state is State.REPORTED
     assert "Readouts per site" in gain.sentence
-    assert report.reading("q").figure < 0  # its head was never trained
+    assert report.reading("q").value < 0  # its head was never trained
     idle = diagnosed(useful=False).reading("r")
-    assert abs(idle.figure) < 0.1
+    assert abs(idle.value) < 0.1
     assert idle.interval.contains(0)
 
 

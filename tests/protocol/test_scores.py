@@ -12,7 +12,7 @@ from torch import nn
 
 import walkback
 from walkback.errors import BaselineError, InputError
-from walkback.present.numbers import reading_figure
+from walkback.present.numbers import reading_value
 from walkback.protocol.headline import contradiction
 from walkback.protocol.records import State
 
@@ -138,7 +138,7 @@ def test_the_remark_gives_both_figures_and_p():
     (remark,) = report.warnings
     assert "the headline accuracy is 50.00 %, and on the batches the network has 95.83 % of 192 samples" in remark
     assert f"p = {exact_p(184, 192, 0.5):.1g}" in remark
-    assert remark in " ".join(str(report).replace("warning: ", "").split())
+    assert remark in " ".join(report.to_text().replace("warning: ", "").split())
     assert report.headline_acc == 0.5
 
 
@@ -188,7 +188,7 @@ def test_the_tokens_of_a_sequence_are_several_answers_and_one_sample():
         .interval
     )
     assert interval.high - interval.low > 1.8 * (as_if.high - as_if.low)
-    assert "75.00 % of 64 tokens in 16 sequences" in str(report)
+    assert "75.00 % of 64 tokens in 16 sequences" in report.to_text()
 
 
 def test_a_headline_is_held_against_sequences_not_tokens():
@@ -217,7 +217,7 @@ def test_the_margin_is_what_training_the_blocks_gains_in_the_unit(headline, base
     one, other = (walkback.Score(value=v, unit="nats", higher_is_better=higher) for v in (headline, baseline))
     for limit in (-20.0, gain - 0.1, gain + 0.1, 20.0):
         reading = judged(one, other, limit).reading("d")
-        assert reading.figure == pytest.approx(gain)
+        assert reading.value == pytest.approx(gain)
         assert (reading.unit, reading.threshold) == ("nats", limit)
         assert reading.state is (State.FIRE if gain < limit else State.PASS)
         assert ("gains" if gain > 0 else "loses") + f" {abs(gain):.3g}"[:6] in reading.sentence
@@ -227,13 +227,13 @@ def test_the_margin_is_what_training_the_blocks_gains_in_the_unit(headline, base
 def test_without_a_threshold_it_is_undecided_and_asks_for_one():
     report = judged(perplexity(20.0), perplexity(30.0))
     reading = report.reading("d")
-    assert reading_figure(reading) == "+10.0 perplexity"
+    assert reading_value(reading) == "+10.0 perplexity"
     assert reading.state is State.UNDECIDED
-    assert reading.figure == 10.0
+    assert reading.value == 10.0
     assert "Training the blocks gains 10.0 perplexity against leaving them at random" in reading.sentence
     assert "DiagnosticThresholds(frozen_margin=…)" in reading.sentence
     assert not report.complete
-    for page in (str(report), report.to_markdown(), report.to_latex()):
+    for page in (report.to_text(), report.to_markdown(), report.to_latex()):
         assert "10.0 perplexity" in page
         assert "no threshold" in page
 
@@ -271,7 +271,7 @@ def test_diagnose_takes_a_score_in_another_unit():
     assert report.reading("d").state is State.PASS
     assert report.headline_acc is not None  # counted on the batches, beside it
     assert walkback.DiagnosticReport.from_dict(report.to_dict()) == report
-    text = " ".join(str(report).split())
+    text = " ".join(report.to_text().split())
     assert "score 20.0 perplexity, less is better, on 192 samples" in text
     assert "frozen baseline 30.0 perplexity, less is better" in text
 
@@ -326,7 +326,7 @@ def test_a_matched_baseline_is_taken_and_the_report_says_what_was_frozen(matched
     numbers = sum(p.numel() for p in ResMLP().blocks.parameters()), sum(p.numel() for p in ResMLP().parameters())
     assert numbers == (888, 1035)
     page = report.to_html(tmp_path / "r.html").read_text()
-    for rendering in (str(report), report.to_markdown(), report.to_latex(), page):
+    for rendering in (report.to_text(), report.to_markdown(), report.to_latex(), page):
         assert words in " ".join(rendering.replace("\\%", "%").replace("~", " ").split())
 
 
@@ -347,7 +347,7 @@ def test_so_does_the_template(matched):
 def test_of_a_plain_number_the_report_says_that_it_is_not_known():
     report = walkback.diagnose(ResMLP(), BATCHES, frozen_baseline_acc=0.25)
     assert report.frozen is None
-    for page in (str(report), report.to_markdown(), report.to_latex()):
+    for page in (report.to_text(), report.to_markdown(), report.to_latex()):
         assert "not known: the baseline came as a number alone" in " ".join(page.split())
 
 

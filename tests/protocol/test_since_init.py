@@ -57,9 +57,9 @@ def test_growth_from_init_is_the_median_ratio_of_every_sample():
     ]
     assert report.growth_from_init == pytest.approx([np.median(r) for r in ratios], rel=1e-5)
     found = report.reading("i")
-    assert found.figure == pytest.approx(max(np.median(r) for r in ratios), rel=1e-5)
+    assert found.value == pytest.approx(max(np.median(r) for r in ratios), rel=1e-5)
     assert found.state is State.REPORTED
-    assert found.interval.low <= found.figure <= found.interval.high
+    assert found.interval.low <= found.value <= found.interval.high
     assert reading(report, "i", init_growth_ceiling=1.01).state is State.FIRE
     assert reading(report, "i", init_growth_ceiling=1e4).state is State.PASS
 
@@ -72,7 +72,7 @@ def test_an_exploded_stem_is_seen_which_no_block_shows():
         model.stem.bias.mul_(1e6)
     report = walkback.diagnose(model, labelled(60), initial=start)
     assert report.max_per_block_growth < 50
-    assert report.reading("i").figure == pytest.approx(1e6, rel=1e-3)
+    assert report.reading("i").value == pytest.approx(1e6, rel=1e-3)
     assert report.reading("i").site == 0
 
 
@@ -92,10 +92,10 @@ def test_movement_is_that_of_each_block_and_a_frozen_one_has_none():
     head = [*model.norm.parameters(), *model.head.parameters()], [*start.norm.parameters(), *start.head.parameters()]
     assert report.head_movement == pytest.approx(moved(*head), rel=1e-6)
     found = report.reading("m")
-    assert found.figure == 0
+    assert found.value == 0
     assert "blocks.0 moved least. It did not move at all" in found.sentence
     assert reading(report, "m", movement_floor=1e-3).state is State.FIRE
-    assert walkback.diagnose(start, labelled(40), initial=start).reading("i").figure == pytest.approx(1)
+    assert walkback.diagnose(start, labelled(40), initial=start).reading("i").value == pytest.approx(1)
 
 
 def test_initial_may_be_a_function_and_the_network_is_left_as_it_was():
@@ -161,8 +161,8 @@ def test_a_tiny_class_token_is_no_growth():
     assert "class token" in report.site_reduction
     untrained = walkback.diagnose(start, labelled(60, shape=(12,)), blocks="blocks.*")
     assert untrained.max_per_block_growth > 1e3  # (a) reads the class token, and fires on the untrained network
-    assert reading(untrained, "t").figure < 5
-    assert report.reading("i").figure < 5
+    assert reading(untrained, "t").value < 5
+    assert report.reading("i").value < 5
 
 
 def test_total_growth_over_many_blocks_that_each_pass():
@@ -219,7 +219,7 @@ def test_gradient_per_error_does_not_depend_on_confidence():
 def test_older_records_have_the_ratio_of_their_medians():
     measured = Measurements(bp_grad_norms=[1e-3, 2e-9], residual_norms=[1, 1], error_size=1e-4)
     found = next(r for r in read(measured) if r.letter == "s")
-    assert found.figure == pytest.approx(2e-5)
+    assert found.value == pytest.approx(2e-5)
     nothing = next(r for r in read(Measurements(bp_grad_norms=[1e-3])) if r.letter == "s")
     assert nothing.state is State.NOT_MEASURED
 

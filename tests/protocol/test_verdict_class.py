@@ -231,5 +231,5 @@ def test_an_interval_without_its_own_figure_is_refused(fields):
 
 
 def test_a_stream_that_ends_in_zeros_is_still_a_measurement():
-    assert judge(Measurements(residual_norms=[8.0, 0.0, 0.0])).reading("a").figure == 1.0
+    assert judge(Measurements(residual_norms=[8.0, 0.0, 0.0])).reading("a").value == 1.0
     assert judge(Measurements(residual_norms=[0.0, 8.0])).verdict == "needs walk-back: residual stream exploded"

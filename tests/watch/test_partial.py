@@ -26,11 +26,11 @@ def test_the_two_ends_of_the_stream_prove_none_of_the_nine_recorded_failures():
     assert len(FAILED) == 9
     readings = {name: partial_audit(ends_of(report)).reading("a") for name, report in FAILED.items()}
     assert {reading.state for reading in readings.values()} == {State.UNDECIDED}
-    means = sorted(reading.figure for reading in readings.values())
+    means = sorted(reading.value for reading in readings.values())
     assert [round(mean) for mean in (means[0], means[-1])] == [9, 23]
     for name, report in FAILED.items():
         norms = report["residual_norms"]
-        assert readings[name].figure == pytest.approx((norms[4] / norms[0]) ** 0.25)
+        assert readings[name].value == pytest.approx((norms[4] / norms[0]) ** 0.25)
         assert max(b / a for a, b in pairwise(norms)) > 50
 
 
@@ -43,10 +43,10 @@ def test_all_sites_prove_all_nine():
 def test_the_docs_say_what_the_bound_gives_on_the_recorded_failures():
     text = (ROOT / "docs" / "watch.md").read_text()
     for name, report in FAILED.items():
-        mean = partial_audit(ends_of(report)).reading("a").figure
+        mean = partial_audit(ends_of(report)).reading("a").value
         largest = max(b / a for a, b in pairwise(report["residual_norms"]))
-        assert f"| {name} | {walkback.protocol.wording.figure(mean)} | " in text, name
-        assert f"| {walkback.protocol.wording.figure(largest)} | undecided |" in text, name
+        assert f"| {name} | {walkback.protocol.wording.written(mean)} | " in text, name
+        assert f"| {walkback.protocol.wording.written(largest)} | undecided |" in text, name
 
 
 norms = st.floats(min_value=1e-6, max_value=1e12)
@@ -60,7 +60,7 @@ def test_fire_is_given_only_where_it_is_true_and_pass_never(stream, data):
     reading = partial_audit(partial).reading("a")
     assert reading.state in (State.FIRE, State.UNDECIDED)
     largest = max(b / a for a, b in pairwise(stream))
-    assert largest >= reading.figure * (1 - 1e-9)
+    assert largest >= reading.value * (1 - 1e-9)
     if reading.state is State.FIRE:
         assert largest > 50 * (1 - 1e-9)
 
@@ -68,7 +68,7 @@ def test_fire_is_given_only_where_it_is_true_and_pass_never(stream, data):
 def test_a_proven_firing():
     known = PartialMeasurements(blocks=2, residual_norms={0: 1.0, 2: 3600.0})
     reading = partial_audit(known).reading("a")
-    assert (reading.state, reading.figure, reading.reason) == (State.FIRE, 60.0, "residual stream exploded")
+    assert (reading.state, reading.value, reading.reason) == (State.FIRE, 60.0, "residual stream exploded")
     assert "in which of them is not known" in reading.sentence
 
 
@@ -114,7 +114,7 @@ def test_what_is_missing_is_not_measured_and_d_is_exact():
     assert states == {
         "a": State.NOT_MEASURED, "b": State.PASS, "c": State.NOT_MEASURED, "d": State.FIRE,
     }  # fmt: skip
-    assert report.reading("d").figure == pytest.approx(1.1)
+    assert report.reading("d").value == pytest.approx(1.1)
     assert not report.complete
     assert report.extra == {"g_2": 1e-6}
 
@@ -123,7 +123,7 @@ def test_nothing_but_one_norm_is_incomplete_and_a_record_still_saves_and_loads(t
     report = partial_audit(PartialMeasurements(blocks=4, residual_norms={0: 1.0, 4: 10.0}), method_name="x")
     assert report.verdict == "incomplete: (b), (c), (d) not measured, (a) undecided"
     assert walkback.DiagnosticReport.load(report.save(tmp_path / "r.json")) == report
-    assert "UNDECIDED" in str(report).upper()
+    assert "UNDECIDED" in report.to_text().upper()
 
 
 def test_non_finite_values_fire_before_all_else():

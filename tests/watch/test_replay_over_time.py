@@ -154,7 +154,7 @@ def test_gradients_of_another_batch_size_are_brought_to_128(tmp_path):
     columns = "h_0=h,h_1=k,g_1=g"
     assert replay(path, columns=columns)[0].report.reading("b").state is State.FIRE
     (entry,) = replay(path, columns=columns, loss_batch=1280)
-    assert entry.report.reading("b").figure == pytest.approx(4.6e-7)
+    assert entry.report.reading("b").value == pytest.approx(4.6e-7)
     assert entry.report.reading("b").state is State.PASS
 
 
@@ -192,12 +192,12 @@ def test_all_required_makes_a_trace_incomplete():
     ("columns", "blocks", "error", "expected"),
     [
         ("h_0=in,h_2=nowhere", None, RecordError, r"no column 'nowhere'\. Its columns: ep, in, mid, out, grad, val\."),
-        ("h_0=in,hL=out", None, InputError, "unknown figure 'hL'"),
+        ("h_0=in,hL=out", None, InputError, "unknown value 'hL'"),
         ("acc=val", None, InputError, "names no site"),
-        ("h_0", None, InputError, "figure=column pairs"),
+        ("h_0", None, InputError, "name=column pairs"),
         ("h_0=in,h_L=out", None, InputError, "number of blocks is not known.*--blocks"),
         ("h_0=in,h_5=out", 2, InputError, "names site 5"),
-        ("h_0=in,h_1=out,acc=ep", None, RecordError, "headline_acc is 2.0"),
+        ("h_0=in,h_1=out,acc=ep", None, RecordError, "acc is 2; expected a share"),
         (None, None, InputError, r"Say which column holds which figure with --map.*Its columns: ep, in"),
         ("h_0=in,h_1=out", 0, InputError, "blocks is 0"),
     ],

@@ -46,9 +46,9 @@ def test_the_figure_is_written(tmp_path):
 
 def test_the_figure_draws_every_run_the_thresholds_and_the_stop():
     from walkback.cli.watch import _followed, _look
-    from walkback.present.figures.traces import draw
+    from walkback.present.figures.traces import plot
 
-    figure = draw(_look(_followed([Path(DFA), Path(BP)])))
+    figure = plot(_look(_followed([Path(DFA), Path(BP)])))
     panels = dict(zip(("stream", "gradient", "growth", "accuracy"), figure.axes, strict=True))
     gradient = panels["gradient"].get_lines()
     assert any(list(line.get_ydata()) == [1e-7, 1e-7] for line in gradient)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from walkback.cli.options import RunsOption
+from walkback.cli.options import FullOption, RequireAllOption, RunsOption
 from walkback.cli.output import require_writable
 from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.errors import InputError
@@ -48,7 +48,8 @@ def diagnose(
         str | None, typer.Option(help="Further arguments for every call of the model, as JSON: '{\"causal\": true}'.")
     ] = None,
     tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
-    require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
+    require_all: RequireAllOption = False,
+    full: FullOption = False,
     runs: RunsOption = None,
     panel: PanelOption = None,
     thresholds: DiagnosticThresholds | None = None,
@@ -86,7 +87,7 @@ def diagnose(
         report.save(json_file)
     if html_file is not None:
         report.to_html(html_file)
-    print_report(report)
+    print_report(report, full=full)
     return exit_status([report.outcome])
 
 

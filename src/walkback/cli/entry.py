@@ -16,21 +16,21 @@ from typing import NoReturn
 VERBS = {
     "demo": "Train a residual MLP by BP and by DFA on generated data, and judge both; no download.",
     "diagnose": "Measure one network and say whether its result can be trusted.",
-    "report": "Show networks: one in full, several side by side.",
-    "replay": "Judge recorded measurements again; what a record lacks stays not measured.",
-    "watch": "Show runs while they are trained: size of stream and gradient, accuracy, and what has fired.",
-    "figure": "Draw a figure from records; a panel whose runs are not on record says which command makes them.",
-    "lint": "Find the pitfalls that source code can show; the code is read, never run.",
-    "pitfalls": "Twelve ways in which evaluation code lies: shown, and avoided.",
+    "report": "Show one network, or several side by side.",
+    "replay": "Judge recorded measurements again; values that a record does not have count as not measured.",
+    "watch": "Follow runs while they train: size of hidden states and gradients, accuracy, what has fired.",
+    "figure": "Plot a figure from recorded results; where runs are missing it names the command that makes them.",
+    "lint": "Find evaluation pitfalls in source code; the code is read, never run.",
+    "pitfalls": "Ways in which evaluation code lies: shown, and avoided.",
     "schema": "Print the JSON Schema of a record.",
     "lab": "Train networks and study them: methods, grids, studies, and the evidence for published claims.",
 }
 LAB_VERBS = {
-    "train": "Train one run, or go on with it where it stopped, and print its report.",
+    "train": "Train one run, or resume it, and print its report.",
     "audit": "Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.",
-    "study": "Answer a question from audits on record: no training, seconds.",
+    "study": "Answer a question from recorded audits; it takes seconds and trains nothing.",
     "evidence": "Print each published claim, what was measured here, and whether it was reproduced.",
-    "runs": "List the runs in the store: how far each is, its accuracy and its verdict.",
+    "runs": "List the runs: the progress of each, its accuracy and its verdict.",
     "zoo": "List the methods, architectures and data sets, or show one of them with its options.",
     "data": "List the data sets, or fetch one.",
     "validity": "Make networks whose faults are known, and count how often each panel is right.",
@@ -47,7 +47,7 @@ WIDEST = 100
 ERROR, INTERRUPTED = 2, 130
 
 
-LAB = "Where networks are made and studied, with the tool as anyone would use it."
+LAB = "Train networks without backpropagation, compare methods, and check published claims."
 
 
 def help_page(width: int, lab: bool = False) -> str:
@@ -58,7 +58,7 @@ def help_page(width: int, lab: bool = False) -> str:
         textwrap.fill(LAB if lab else ABOUT, width),
         "Commands:\n" + _listed(LAB_VERBS if lab else VERBS, width),
         "Options:\n" + _listed({"--help": OPTIONS["--help"]} if lab else OPTIONS, width),
-        textwrap.fill(f"`{name} COMMAND --help` says more of each. " + STATUS, width),
+        textwrap.fill(f"`{name} COMMAND --help` describes each command. " + STATUS, width),
     ]
     return "\n\n".join(paragraphs)
 

@@ -37,7 +37,7 @@ def figure(
     results: ResultsOption = Path("results"),
     runs: RunsOption = None,
 ) -> int:
-    """Draw a figure from records; a panel whose runs are not on record says which command makes them."""
+    """Plot a figure from recorded results; where runs are missing it names the command that makes them."""
     from walkback.cli.output import require_writable
     from walkback.lab.present.figures import figure_named
     from walkback.lab.runs.store import open_store

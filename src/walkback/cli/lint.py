@@ -26,7 +26,7 @@ def lint(
     ignore: Annotated[str, typer.Option(metavar="WB002,…", help="Not these rules.")] = "",
     rules: Annotated[bool, typer.Option("--rules", help="List the rules and stop.")] = False,
 ) -> int:
-    """Find the pitfalls that source code can show; the code is read, never run.
+    """Find evaluation pitfalls in source code; the code is read, never run.
 
     A line that is right as it is can say so: # noqa: WB001. The same rules are a flake8 plugin.
     """

@@ -12,7 +12,13 @@ RunsOption = Annotated[
     typer.Option(
         "--runs",
         metavar="PLACE",
-        help="The folder of runs, or an address such as s3://bucket/runs. Default: $WALKBACK_RUNS, or runs.",
+        help="The directory of runs, or an address such as s3://bucket/runs. Default: $WALKBACK_RUNS, or runs.",
     ),
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of recorded results.")]
+ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="The directory of recorded results.")]
+
+FullOption = Annotated[bool, typer.Option("--full", help="Print the whole report, not its ten lines.")]
+RequireAllOption = Annotated[
+    bool,
+    typer.Option("--require-all", help="The outcome is incomplete unless every diagnostic was measured."),
+]

@@ -25,7 +25,7 @@ pitfalls = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its actions."""
-    app.add_typer(pitfalls, name="pitfalls", help="Twelve ways in which evaluation code lies: shown, and avoided.")
+    app.add_typer(pitfalls, name="pitfalls", help="Ways in which evaluation code lies: shown, and avoided.")
 
 
 @pitfalls.callback()
@@ -40,7 +40,8 @@ def list_(context: typer.Context) -> None:
 @pitfalls.command("show")
 def show(
     number: Annotated[
-        str, typer.Argument(metavar="N", help="Which pitfall, 1 to 12; one of others by its name or module:object.")
+        str,
+        typer.Argument(metavar="N", help="Which pitfall, by number; one of others by its name or module:object."),
     ],
 ) -> int:
     """Explain one and run it: the wrong number beside the right one."""

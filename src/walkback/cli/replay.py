@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from walkback.cli.options import RequireAllOption
 from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -32,8 +33,9 @@ def replay(
         str | None,
         typer.Option(
             "--map",
-            metavar="FIGURE=COLUMN,…",
-            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all), acc or acc_percent, frozen_acc, c, "
+            metavar="NAME=COLUMN,…",
+            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all), acc, frozen_acc (or "
+            "acc_percent, frozen_acc_percent), c, "
             "error, epoch, step, seconds, name.",
             rich_help_panel=LOGS,
         ),
@@ -46,14 +48,14 @@ def replay(
         typer.Option(help="How many samples the loss behind the gradients was averaged over.", rich_help_panel=LOGS),
     ] = 128,
     stop_on: Annotated[str, typer.Option(help="Letters, such as ab.", rich_help_panel=STOPPING)] = "ab",
-    patience: Annotated[int, typer.Option(help="Firings in a row.", rich_help_panel=STOPPING)] = 1,
-    warmup: Annotated[float, typer.Option(help="Not at an epoch below this.", rich_help_panel=STOPPING)] = 0,
+    patience: Annotated[int, typer.Option(help="How many firings in a row stop a run.", rich_help_panel=STOPPING)] = 1,
+    warmup: Annotated[float, typer.Option(help="Never stop before this epoch.", rich_help_panel=STOPPING)] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write one object per report.")] = None,
-    require_all: Annotated[bool, typer.Option("--require-all", help="Unmeasured means incomplete.")] = False,
+    require_all: RequireAllOption = False,
     panel: PanelOption = None,
     thresholds: DiagnosticThresholds | None = None,
 ) -> int:
-    """Judge recorded measurements again; what a record lacks stays not measured.
+    """Judge recorded measurements again; values that a record does not have count as not measured.
 
     Of a record over time: the verdict at its end, when each diagnostic first fired, and what stopping would have saved.
     """

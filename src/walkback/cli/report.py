@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from walkback.cli.options import RunsOption
+from walkback.cli.options import FullOption, RunsOption
 
 if TYPE_CHECKING:
     from walkback.present.network import Network
@@ -56,14 +56,15 @@ def report(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where --template or --as is written, rather than printed."),
+        typer.Option("--out", metavar="FILE", help="Write --template or --as to this file instead of printing it."),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the page of several networks is called.")] = None,
+    full: FullOption = False,
     runs: RunsOption = None,
 ) -> int:
-    """Show networks: one in full, several side by side.
+    """Show one network, or several side by side.
 
-    Without a form, the table is printed. An audit brings its ablation, its sensitivity and the evidence of its folder.
+    Without one of the forms below, it prints. The page of an audit includes its studies and its evidence.
     """
     from walkback.cli.output import require_writable
     from walkback.errors import InputError
@@ -92,7 +93,7 @@ def report(
     for path, text in made.items():
         typer.echo(f"written: {write_whole(path, text)}")
     if not made and len(networks) == 1:
-        print_report(networks[0].report)
+        print_report(networks[0].report, full=full)
     elif not made:
         print_comparison([network.report for network in networks])
     return 0

@@ -19,11 +19,11 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     traces: Annotated[list[Path], typer.Argument(help="Traces of a monitor or of runs, or folders of runs.")],
-    once: Annotated[bool, typer.Option("--once", help="Show them as they are now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show them once, and exit.")] = False,
     every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look again.")] = 2.0,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw them in a figure, and end.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure of them, and exit.")] = None,
 ) -> int:
-    """Show runs while they are trained: size of stream and gradient, accuracy, and what has fired."""
+    """Follow runs while they train: size of hidden states and gradients, accuracy, what has fired."""
     from walkback.cli.output import output, require_writable
     from walkback.present.traces import traces_blocks
 
@@ -83,8 +83,8 @@ def _look(followed: list[TraceFollower], to_the_end: bool = False) -> list[Trace
 def _plot(traces: list[Traced], path: Path) -> None:
     from walkback.errors import InputError
     from walkback.present.figures.style import save
-    from walkback.present.figures.traces import draw
+    from walkback.present.figures.traces import plot
 
     if not traces:
         raise InputError("there is nothing to draw: no trace holds a measurement yet.")
-    save(draw(traces), path)
+    save(plot(traces), path)

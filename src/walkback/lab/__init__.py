@@ -9,9 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from walkback.lab.zoo.answers import mean_loss, output_error, sample_losses
+    from walkback.lab.zoo.architectures.tokens import reads_tokens
     from walkback.lab.zoo.contract import (
         Block,
         BlockModel,
+        CreditlessMethod,
         DataSpec,
         LinearBlock,
         Method,
@@ -19,14 +22,16 @@ if TYPE_CHECKING:
         SkiplessBlock,
         StepResult,
     )
-    from walkback.lab.zoo.datasets.splits import Dataset, Preparation, Split
+    from walkback.lab.zoo.datasets.splits import AS_IT_IS, Dataset, Preparation, Split
     from walkback.lab.zoo.methods.credit_forms import FactoredCredit
     from walkback.lab.zoo.methods.local_step import LocalMethod, LocalOptions
     from walkback.lab.zoo.methods.site_vectors import as_site, vector_size
 
 _HOME = {
+    "AS_IT_IS": "datasets.splits",
     "Block": "contract",
     "BlockModel": "contract",
+    "CreditlessMethod": "contract",
     "DataSpec": "contract",
     "Dataset": "datasets.splits",
     "FactoredCredit": "methods.credit_forms",
@@ -40,12 +45,18 @@ _HOME = {
     "Split": "datasets.splits",
     "StepResult": "contract",
     "as_site": "methods.site_vectors",
+    "mean_loss": "answers",
+    "output_error": "answers",
+    "reads_tokens": "architectures.tokens",
+    "sample_losses": "answers",
     "vector_size": "methods.site_vectors",
 }
 
 __all__ = [
+    "AS_IT_IS",
     "Block",
     "BlockModel",
+    "CreditlessMethod",
     "DataSpec",
     "Dataset",
     "FactoredCredit",
@@ -59,6 +70,10 @@ __all__ = [
     "Split",
     "StepResult",
     "as_site",
+    "mean_loss",
+    "output_error",
+    "reads_tokens",
+    "sample_losses",
     "vector_size",
 ]
 

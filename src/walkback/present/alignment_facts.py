@@ -1,4 +1,4 @@
-"""What a report says of the alignment Γ beside its figures per site."""
+"""What a report says of the alignment Γ: block by block first, as a mean over blocks can be due to one of them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,43 @@ import math
 from collections.abc import Sequence
 
 from walkback.present.in_panel import in_its_words
-from walkback.present.numbers import count, figure, signed
+from walkback.present.numbers import count, signed, written
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
+from walkback.protocol.carrying import in_sentences
 from walkback.protocol.records import Alignment, DiagnosticReport, NullAlignment
 
 MEANING = "alignment Γ, the cosine of the credit with the true gradient"
 _MANY = 8
+_MOST_SITES, _ENDS = 17, 4
+"""Sites that are listed in one line, and those at each end where there are more."""
 
 
 def alignment_facts(report: DiagnosticReport) -> list[tuple[str, str]]:
-    """Deep mean, null, orders, neighbours and marks; or one row that says why Γ is not there."""
+    """Every block, deep mean, null, orders, neighbours and marks; or one row that says why Γ is not there."""
     alignment = report.alignment
     if alignment is None:
         return [("Γ", "not measured: no credit rule was given")]
     if alignment.unavailable:
         return [("Γ", f"N/A: {shortened(alignment.unavailable, NOTE_LENGTH)}")]
-    facts = [("deep mean", _deep(alignment)), ("null", _null(alignment.null, alignment.no_null))]
+    facts = [("per block", per_block(alignment.sites))] if alignment.sites else []
+    facts += [("carried by one", words)] if (words := in_sentences(alignment.sites)) else []
+    facts += [("deep mean", _deep(alignment)), ("null", _null(alignment.null, alignment.no_null))]
     facts += [("aggregation", _orders(alignment.orders))] if alignment.orders else []
     facts += [("neighbouring credits", _neighbours(alignment.neighbours))] if alignment.neighbours else []
     facts += (
         [("read with care", shortened(in_its_words(report, alignment.mark), NOTE_LENGTH))] if alignment.mark else []
     )
     return facts
+
+
+def per_block(sites: Sequence[float]) -> str:
+    """Γ where each block reads and where it writes, in their order; of a deep network the blocks at both ends."""
+    last = len(sites) - 1
+    shown = list(range(len(sites))) if last < _MOST_SITES else [*range(_ENDS), *range(last + 1 - _ENDS, last + 1)]
+    values = [f"h_{site} {signed(sites[site])}" for site in shown]
+    if len(shown) < len(sites):
+        values.insert(_ENDS, f"… {len(sites) - len(shown)} more …")
+    return f"{', '.join(values)}; block l reads h_(l-1) and writes h_l"
 
 
 def _deep(alignment: Alignment) -> str:
@@ -40,7 +55,7 @@ def _deep(alignment: Alignment) -> str:
 def _null(null: NullAlignment | None, why_none: str) -> str:
     if null is None:
         return f"none: {shortened(why_none, NOTE_LENGTH)}" if why_none else "not measured"
-    spread = f"{signed(null.deep_mean)} ± {figure(null.deep_sd)} over {null.draws:,} fresh draws of the feedback"
+    spread = f"{signed(null.deep_mean)} ± {written(null.deep_sd)} over {null.draws:,} fresh draws of the feedback"
     return f"{spread}; z = {signed(null.deep_z)}"
 
 

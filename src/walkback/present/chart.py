@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
+from walkback.protocol.diagnostics.declare import LEAST_SPAN
 from walkback.protocol.records import Interval
 
 WIDTH, HEIGHT = 360, 190
@@ -58,6 +59,7 @@ class Series:
     intervals: Sequence[Interval] | None = None
     level: Level | None = None
     band: Pairs | None = None
+    least_span: float = LEAST_SPAN
     deciding: frozenset[int] = frozenset()
 
 
@@ -93,7 +95,7 @@ def _scale(series: Series) -> Scale:
     values += [end for i in series.intervals or () for end in (i.low, i.high)]
     values += [end for pair in series.band or () if pair for end in pair]
     values += _with_room(*series.level, series.logarithmic) if series.level else []
-    return log_scale(values) if series.logarithmic else linear_scale([*values, 0.0], least_span=0.2)
+    return log_scale(values) if series.logarithmic else linear_scale([*values, 0.0], series.least_span)
 
 
 def _with_room(threshold: float, comparison: str, logarithmic: bool) -> list[float]:
@@ -107,8 +109,8 @@ def _point(series: Series, scale: Scale, site: int) -> Point | None:
     if value is None:
         return None
     interval = series.intervals[site] if series.intervals else None
-    says = f"site {site}, {series.names[site]}: {series.symbol} {figure(value)}"
-    says += f", {figure(interval.low)} to {figure(interval.high)}" if interval else ""
+    says = f"site {site}, {series.names[site]}: {series.symbol} {written(value)}"
+    says += f", {written(interval.low)} to {written(interval.high)}" if interval else ""
     shape: Literal["dot", "deciding", "lost"] = "deciding" if site in series.deciding else "dot"
     return Point(
         x=_across(site, len(series.values)),

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.present import in_panel, numbers
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line, shortened
 from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
@@ -78,10 +78,10 @@ def columns(reports: Sequence[DiagnosticReport]) -> list[Column]:
 
 def _column(one: type[Diagnostic], scalar: Scalar) -> Column:
     def raw(report: DiagnosticReport) -> float | None:
-        return scalar.read(report, next((r.figure for r in report.readings if r.letter == one.letter), None))
+        return scalar.read(report, next((r.value for r in report.readings if r.letter == one.letter), None))
 
     def write(report: DiagnosticReport, value: float | None) -> str:
-        return numbers.against(value, _limit(report, one, scalar), numbers.signed if scalar.signed else figure)
+        return numbers.against(value, _limit(report, one, scalar), numbers.signed if scalar.signed else written)
 
     return Column(scalar.heading, scalar.tex or escape(scalar.heading), raw, write, scalar.gives_way)
 
@@ -163,7 +163,7 @@ def _legend(reports: Sequence[DiagnosticReport]) -> str:
     missing = [r.letter for report in reports for r in _gaps(report)]
     if missing and any(not report.complete for report in reports):
         label = in_panel.label(reports[0], max(missing))
-        parts.append(f"`no {label.strip('()')}`: {label} not measured, which is no pass")
+        parts.append(f"`no {label.strip('()')}`: {label} not measured, which does not count as a pass")
     return "; ".join(parts)
 
 

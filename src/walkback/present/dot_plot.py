@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from walkback.present.in_panel import named
 from walkback.present.network import Network, by_method
-from walkback.present.numbers import by_magnitude, reading_figure, round_number, with_unit
+from walkback.present.numbers import by_magnitude, reading_value, round_number, with_unit
 from walkback.present.outline import state_word
 from walkback.present.plain import middle_out
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
@@ -70,13 +70,13 @@ def dot_plots(networks: Sequence[Network], same: Mapping[str, Range] | None = No
 
 def _plot(letter: str, networks: Sequence[Network], same: Range | None) -> DotPlot | None:
     found = {i: reading for i, n in enumerate(networks) for reading in n.report.readings if reading.letter == letter}
-    read = {i: r for i, r in found.items() if r.figure is not None and not math.isnan(r.figure)}
+    read = {i: r for i, r in found.items() if r.value is not None and not math.isnan(r.value)}
     limits = {(r.threshold, r.comparison) for r in found.values() if r.threshold is not None}
     if not read or len(limits) != 1:
         return None
     threshold, comparison = limits.pop()
     assert threshold is not None
-    scale = _scale(next(iter(read.values())), [r.figure for r in read.values() if r.figure is not None], threshold)
+    scale = _scale(next(iter(read.values())), [r.value for r in read.values() if r.value is not None], threshold)
     rows = {method: TOP + 10 + i * _row(networks) for i, method in enumerate(by_method(networks))}
     place = _along(scale.share(threshold))
     above = comparison == ">"
@@ -119,11 +119,11 @@ def _marks(
 ) -> list[Mark]:
     marks = []
     for i, reading in read.items():
-        assert reading.figure is not None
-        label = f"{networks[i].name}: {reading_figure(reading)}, {state_word(reading)}"
+        assert reading.value is not None
+        label = f"{networks[i].name}: {reading_value(reading)}, {state_word(reading)}"
         state = {State.FIRE: "fire", State.PASS: "pass"}.get(reading.state, "open")
-        x, y = _along(scale.share(reading.figure)), rows[networks[i].method]
-        marks.append(Mark(x, y, state, not scale.holds(reading.figure), label, i))
+        x, y = _along(scale.share(reading.value)), rows[networks[i].method]
+        marks.append(Mark(x, y, state, not scale.holds(reading.value), label, i))
     return marks
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from walkback.present import in_panel, numbers
 from walkback.present.facts import Facts, capped
 from walkback.present.gradient_words import reference_line
-from walkback.present.numbers import count, figure
+from walkback.present.numbers import count, written
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import scores_in_words
 from walkback.present.site_table import runs
@@ -46,13 +46,13 @@ def _gradient(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
     if report.reference_check is not None:
         yield "reference gradient", in_panel.in_its_words(report, reference_line(report.reference_check))
     if report.error_size is not None:
-        yield "error size", f"{figure(report.error_size)}, the median ‖∂ℓ/∂logits‖"
+        yield "error size", f"{written(report.error_size)}, the median ‖∂ℓ/∂logits‖"
     if report.reference_fidelity:
         # Minimum by a key that puts NaN first: a lost gradient must not hide behind good ones.
         worst = min(report.reference_fidelity, key=lambda v: (v == v, v))
         yield (
             "reference fidelity",
-            f"{figure(worst, quantities()['reference_fidelity'].digits)} at the worst site, against fp64",
+            f"{written(worst, quantities()['reference_fidelity'].digits)} at the worst site, against fp64",
         )
 
 
@@ -62,10 +62,10 @@ def _drift(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
     site = report.stability_layer
     if report.drift_shares is None or site is None:
         return
-    text = f"{figure(report.drift_shares[site])} at site {site}"
+    text = f"{written(report.drift_shares[site])} at site {site}"
     if report.drift_share_intervals is not None:
         interval = report.drift_share_intervals[site]
-        text += f", {figure(interval.low)} to {figure(interval.high)} ({numbers.level(interval)})"
+        text += f", {written(interval.low)} to {written(interval.high)} ({numbers.level(interval)})"
     yield "drift share ρ", text
 
 
@@ -88,7 +88,7 @@ def _extra(report: Measurements) -> Iterator[tuple[str, str]]:
             continue
         values = value if isinstance(value, tuple) else (value,)
         unit = declared.unit if declared is not None else ""
-        shown = ", ".join(numbers.with_unit(figure(v), unit) for v in values[:_MOST_VALUES])
+        shown = ", ".join(numbers.with_unit(written(v), unit) for v in values[:_MOST_VALUES])
         rest = f", … ({len(values):,} in all)" if len(values) > _MOST_VALUES else ""
         yield middle_out(declared.shown if declared is not None else name, NAME_LENGTH), shown + rest
 

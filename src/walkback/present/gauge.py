@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from walkback.present.numbers import by_magnitude, reading_figure, round_number, with_unit
+from walkback.present.numbers import by_magnitude, reading_value, round_number, with_unit
 from walkback.present.outline import fires_when, interval_text, state_word
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
 from walkback.protocol.records import Reading
@@ -26,7 +26,7 @@ class Gauge:
     fires_to: float
     ticks: tuple[Tick, ...]
     """The share of each tick is its position here."""
-    figure: float | None
+    value: float | None
     beyond: str
     """`left` or `right` where the figure lies off the scale at that end."""
     interval: tuple[float, float] | None
@@ -46,7 +46,7 @@ def gauge(reading: Reading) -> Gauge | None:
     scale = _scale(reading, reading.threshold)
     threshold = _along(scale.share(reading.threshold))
     above = reading.comparison == ">"
-    value = reading.figure
+    value = reading.value
     shown = value is not None and not math.isnan(value)
     return Gauge(
         threshold=threshold,
@@ -55,7 +55,7 @@ def gauge(reading: Reading) -> Gauge | None:
         fires_from=threshold if above else _LEFT,
         fires_to=_RIGHT if above else threshold,
         ticks=tuple(Tick(_along(t.share), t.label) for t in scale.ticks(4 if scale.logarithmic else 6)),
-        figure=_along(scale.share(value)) if value is not None and shown else None,
+        value=_along(scale.share(value)) if value is not None and shown else None,
         beyond=_beyond(scale, value) if value is not None and shown else "",
         interval=_interval(reading, scale),
         described=_described(reading),
@@ -79,7 +79,7 @@ def _beyond(scale: Scale, value: float) -> str:
 
 def _scale(reading: Reading, threshold: float) -> Scale:
     bounds = (reading.interval.low, reading.interval.high) if reading.interval else ()
-    values = [v for v in (threshold, reading.figure, *bounds) if v is not None]
+    values = [v for v in (threshold, reading.value, *bounds) if v is not None]
     magnitudes = by_magnitude(reading, threshold)
     if magnitudes and all(v >= 0 or not math.isfinite(v) for v in values):
         return log_scale([*values, threshold / 30, threshold * 30])
@@ -95,5 +95,5 @@ def _interval(reading: Reading, scale: Scale) -> tuple[float, float] | None:
 
 
 def _described(reading: Reading) -> str:
-    parts = [state_word(reading), reading_figure(reading), fires_when(reading), interval_text(reading)]
+    parts = [state_word(reading), reading_value(reading), fires_when(reading), interval_text(reading)]
     return ", ".join(part for part in parts if part)

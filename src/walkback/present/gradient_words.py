@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from walkback.present.numbers import count, figure
+from walkback.present.numbers import count, written
 from walkback.present.plain import NAME_LENGTH, SENTENCE_LENGTH, middle_out, shortened
 from walkback.protocol.diagnostics.known import owners
 from walkback.protocol.records import ReferenceCheck
@@ -29,7 +29,7 @@ def reference_line(check: ReferenceCheck) -> str:
     if not check.passed:
         return f"{what}; unchecked: {shortened(check.reason, SENTENCE_LENGTH)}"
     kinks = f" ({count(check.kinks_discarded, 'direction')} left out at kinks)" if check.kinks_discarded else ""
-    error = figure(check.error, 1) if check.error else "0"
+    error = written(check.error, 1) if check.error else "0"
     return f"{what}; checked by finite differences, largest error {error}{kinks}"
 
 

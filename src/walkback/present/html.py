@@ -9,6 +9,7 @@ from typing import Any
 from walkback.present import gauge as gauges
 from walkback.present import in_panel, latex, markdown, numbers, outline
 from walkback.present.alignment_facts import alignment_facts
+from walkback.present.brief import place, sections
 from walkback.present.evidence import beside, evidence
 from walkback.present.facts import Facts, capped
 from walkback.present.in_short import plain_verdict
@@ -25,6 +26,8 @@ LARGEST = 290_000
 _NOTES_LENGTH = 12_000
 _MOST_ROWS = 250
 _MOST_FACTS = 60
+_IN_VERDICT = ("how sure", "next", "score", "measured")
+"""What of the brief form the first box says; the rest of it stands right below."""
 
 ICONS = {
     State.PASS: "pass",
@@ -58,9 +61,9 @@ class Card:
     name: str
     icon: str
     word: str
-    figure: str
+    value: str
     rule: str
-    site: int | None
+    site: str | None
     interval: str
     sentence: str
     gauge: gauges.Gauge | None
@@ -73,19 +76,19 @@ class Card:
 def card(report: DiagnosticReport, reading: Reading) -> Card:
     """A reading with its figures written and its picture laid out."""
     drawn, name = gauges.gauge(reading), in_panel.name(report, reading)
-    without = drawn is not None and drawn.figure is None
+    without = drawn is not None and drawn.value is None
     return Card(
         label=short if (short := in_panel.label(report, reading.letter)) != name else "",
         name=name,
         icon=ICONS[reading.state],
         word=outline.state_word(reading),
-        figure=numbers.reading_figure(reading),
+        value=numbers.reading_value(reading),
         rule=outline.fires_when(reading),
-        site=reading.site,
+        site=None if reading.site is None else place(report, reading.site),
         interval=outline.interval_text(reading),
         sentence=outline.sentence(report, reading),
         gauge=drawn,
-        unmarked=("NaN has no place here" if reading.figure is not None else "not measured") if without else "",
+        unmarked=("NaN has no place here" if reading.value is not None else "not measured") if without else "",
         role=in_panel.role(report, reading.letter),
     )
 
@@ -142,6 +145,7 @@ def detail(network: Network, most_rows: int) -> dict[str, Any]:
         "verdict": outline.verdict_line(report),
         "other_panels": in_panel.other_verdicts(report),
         "in_short": plain_verdict(report),
+        "brief": [(label, lines) for label, lines in sections(report) if label in _IN_VERDICT],
         "verdict_icon": ICONS[outline.verdict_state(report)],
         "cards": [card(report, reading) for reading in report.readings],
         "panels": panels(report),

@@ -82,6 +82,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "title": shortened(grid.title, 120),
         "verdict": grid_verdict(networks),
         "in_short": _in_short(networks),
+        "brief": [],
         "verdict_icon": ICONS[grid_state(networks)],
         "other_panels": in_panel.other_verdicts_of_several(reports),
         "kinds": [(ICONS[state], panel.short(outcome)) for outcome, state in outline.OUTCOMES.items()],

@@ -14,32 +14,41 @@ from walkback.protocol.words import NON_FINITE
 
 
 def plain_verdict(report: DiagnosticReport) -> str:
-    """What the verdict means for the result, in a sentence without letters or symbols."""
-    if not report.readings:
-        return "This network was not judged."
+    """What the verdict means for the result, and why, in a sentence or two without letters or symbols."""
     found, unknown = _found(report), _beside(report) + _unknown(report)
-    if found:
-        return f"Do not rely on this result as it stands: {_listed(found)}.{unknown}"
+    why = f": {_listed(found)}" if report.readings and found else ""
+    return f"{in_a_sentence(report)}{why}.{unknown if report.readings else ''}"
+
+
+def in_a_sentence(report: DiagnosticReport) -> str:
+    """What the verdict means for the result, without the full stop."""
+    if not report.readings:
+        return "This network was not judged"
+    if _found(report):
+        return "Do not rely on this result as it stands"
     if report.outcome == "pass":
         what = "decides" if in_panel.fired_beside(report) else "was measured"
-        return f"Nothing that {what} speaks against this result.{unknown}"
-    return f"Too little was measured to say whether this result can be relied on.{unknown}"
+        return f"Nothing that {what} speaks against this result"
+    return "Too little was measured to say whether this result can be relied on"
 
 
 def _found(report: DiagnosticReport) -> list[str]:
     fired = in_panel.fired(report)
     if any(r.reason == NON_FINITE for r in fired):
         return ["its numbers are not finite"]
-    return [_meaning(r) for r in fired]
+    return [meaning(r) for r in fired]
 
 
 def _beside(report: DiagnosticReport) -> str:
     """What fired without deciding."""
-    fired = [_meaning(r) for r in in_panel.fired_beside(report)]
+    fired = [meaning(r) for r in in_panel.fired_beside(report)]
     return f" Beside the verdict: {_listed(fired)}." if fired else ""
 
 
-def _meaning(reading: Reading) -> str:
+def meaning(reading: Reading) -> str:
+    """What a firing means, in a clause without letters or symbols."""
+    if reading.reason == NON_FINITE:
+        return "numbers are not finite"
     diagnostic = by_letter(reading.letter)
     return diagnostic.meaning if diagnostic is not None else shortened(reading.reason or reading.name, NOTE_LENGTH)
 

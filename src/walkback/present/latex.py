@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
 from walkback.present.evidence import beside, evidence
-from walkback.present.numbers import ABSENT, interval_bounds, level, reading_figure
+from walkback.present.numbers import ABSENT, interval_bounds, level, reading_value
 from walkback.present.plain import NOTE_LENGTH, shortened, site_label
 from walkback.present.site_table import Column, SiteTable, alignment_table, cells, site_table
 from walkback.present.tex_escape import escape
@@ -78,7 +78,7 @@ def _label(report: DiagnosticReport, kind: str) -> str:
 
 
 def _diagnostics(report: DiagnosticReport) -> str:
-    headings = ("diagnostic", "figure", "fires when", "reading", "interval")
+    headings = ("diagnostic", "value", "fires when", "reading", "interval")
     rows = [[escape(cell) for cell in _reading_row(report, r)] for r in report.readings]
     # A tabular without rows does not compile, and a report that was never judged has none.
     rows = rows or [["not judged", "", "", "", ""]]
@@ -91,7 +91,7 @@ def _reading_row(report: DiagnosticReport, reading: Reading) -> Sequence[str]:
     interval = f"{bounds[0]} to {bounds[1]}" if bounds else ABSENT
     rule = outline.fires_when(reading).removeprefix("fires when ")
     state = outline.state_and_role(report, reading).lower()
-    return in_panel.named(report, reading), reading_figure(reading), rule, state, interval
+    return in_panel.named(report, reading), reading_value(reading), rule, state, interval
 
 
 def _notes(report: DiagnosticReport) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
 from walkback.present.evidence import beside, evidence
-from walkback.present.numbers import interval_bounds, level, reading_figure, with_unit
+from walkback.present.numbers import interval_bounds, level, reading_value, with_unit
 from walkback.present.plain import NOTE_LENGTH, one_line, shortened
 from walkback.present.site_table import SiteTable, alignment_table, cells, site_table
 from walkback.protocol.records import DiagnosticReport, Reading
@@ -59,14 +59,14 @@ def _diagnostics(report: DiagnosticReport) -> str:
         (
             in_panel.label(report, r.letter),
             in_panel.name(report, r),
-            reading_figure(r),
+            reading_value(r),
             outline.fires_when(r).removeprefix("fires when "),
             outline.state_and_role(report, r),
             _interval(r),
         )
         for r in report.readings
     ]
-    return table(("", "diagnostic", "figure", "fires when", "reading", "interval"), rows, "llrrll")
+    return table(("", "diagnostic", "value", "fires when", "reading", "interval"), rows, "llrrll")
 
 
 def _interval(reading: Reading) -> str:

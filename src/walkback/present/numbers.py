@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from walkback.present.plain import one_line
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.records import Interval, Reading
-from walkback.protocol.wording import ABSENT, DIGITS, figure, signed
+from walkback.protocol.wording import ABSENT, DIGITS, signed, written
 
 if TYPE_CHECKING:
     from walkback.protocol.seeds import DiagnosticSummary
@@ -19,21 +19,21 @@ __all__ = [
     "against",
     "by_magnitude",
     "count",
-    "figure",
     "interval_bounds",
     "is_margin",
     "level",
     "percent",
-    "reading_figure",
+    "reading_value",
     "round_number",
     "signed",
     "with_unit",
+    "written",
 ]
 
 _MOST_DIGITS = 17
 
 
-def against(value: float | None, threshold: float | None, write: Callable[..., str] = figure) -> str:
+def against(value: float | None, threshold: float | None, write: Callable[..., str] = written) -> str:
     """A figure with as many digits as it takes to see on which side of its threshold it lies."""
     if value is None or threshold is None or not math.isfinite(value) or value == threshold:
         return write(value)
@@ -46,14 +46,14 @@ def against(value: float | None, threshold: float | None, write: Callable[..., s
 
 def round_number(value: float | None) -> str:
     """A number that someone chose, such as a threshold, as short as it can be written: 50, 0.3, 1e-07."""
-    return ABSENT if value is None else f"{value:g}" if math.isfinite(value) else figure(value)
+    return ABSENT if value is None else f"{value:g}" if math.isfinite(value) else written(value)
 
 
 def percent(score: float | None) -> str:
     """A score in [0, 1] in percent with two decimals, so that two of them give the margin shown."""
     if score is None:
         return ABSENT
-    return f"{100 * score:.2f} %" if math.isfinite(score) else figure(score)
+    return f"{100 * score:.2f} %" if math.isfinite(score) else written(score)
 
 
 def count(number: int, noun: str) -> str:
@@ -61,12 +61,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def reading_figure(reading: Reading) -> str:
+def reading_value(reading: Reading) -> str:
     """The figure of a reading with its unit; a margin keeps its sign."""
-    if reading.figure is None:
+    if reading.value is None:
         return ABSENT
-    write = signed if is_margin(reading) else figure
-    return with_unit(against(reading.figure, reading.threshold, write), reading.unit)
+    write = signed if is_margin(reading) else written
+    return with_unit(against(reading.value, reading.threshold, write), reading.unit)
 
 
 def is_margin(reading: Reading | DiagnosticSummary) -> bool:
@@ -89,7 +89,7 @@ def interval_bounds(reading: Reading) -> tuple[str, str] | None:
     """The two ends of a reading's interval, written as its figure is."""
     if reading.interval is None:
         return None
-    write = signed if is_margin(reading) else figure
+    write = signed if is_margin(reading) else written
     ends = (reading.interval.low, reading.interval.high)
     low, high = (against(end, reading.threshold, write) for end in ends)
     return low, high

@@ -40,13 +40,13 @@ def title(report: DiagnosticReport) -> str:
 def basis(report: DiagnosticReport) -> str:
     """How many samples and sites the figures rest on, and what a site's vector is."""
     sites = next((len(v) for v in (report.residual_norms, report.bp_grad_norms, report.sites) if v), 0)
-    parts = [_samples_in_words(report)] if report.samples is not None else []
+    parts = [samples_in_words(report)] if report.samples is not None else []
     parts += [_sites_in_words(report, sites)] if sites else []
     parts += [f"sites read as: {shortened(report.site_reduction, 120)}"] if report.site_reduction else []
     return "; ".join(parts)
 
 
-def _samples_in_words(report: DiagnosticReport) -> str:
+def samples_in_words(report: DiagnosticReport) -> str:
     """`1,280 samples`; of a language model `256 sequences, 8,192 tokens`."""
     if report.tokens is None:
         return count(report.samples or 0, "sample")

@@ -56,7 +56,7 @@ def _fitting(intervals: Sequence[Interval] | None, count: int) -> Sequence[Inter
 
 def _missing(report: DiagnosticReport, letter: str) -> str:
     reading = next((r for r in report.readings if r.letter == letter), None)
-    word = STATE_WORDS[reading.state].lower() if reading and reading.figure is None else "not measured"
+    word = STATE_WORDS[reading.state].lower() if reading and reading.value is None else "not measured"
     return f"{word} at the sites"
 
 
@@ -73,7 +73,16 @@ def _diagnostic(report: DiagnosticReport, one: type[Diagnostic]) -> Panel | None
     deciding = _deciding(report, one.letter)
     log = quantity.axis == "log"
     drawn = chart(
-        Series(values, _names(report, len(values)), quantity.headed, log, intervals, level, deciding=deciding)
+        Series(
+            values,
+            _names(report, len(values)),
+            quantity.headed,
+            log,
+            intervals,
+            level,
+            deciding=deciding,
+            least_span=quantity.least_span,
+        )
     )
     return Panel(title, in_its_words(report, quantity.legend or _legend(one, level, deciding)), drawn)
 

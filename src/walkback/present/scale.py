@@ -84,5 +84,5 @@ def linear_scale(values: Iterable[float], least_span: float) -> Scale:
     # An axis that ends near the largest float has no room beyond it.
     low, high = (max(min(end, 1e300), -1e300) for end in (min(finite), max(finite)))
     # Beside a huge value the least span would be lost in rounding.
-    room = max(0.08 * (high - low), (least_span - (high - low)) / 2, 1e-6 * max(abs(low), abs(high)))
+    room = max(0.08 * (high - low), (least_span - (high - low)) / 2, 1e-6 * max(abs(low), abs(high))) or 0.1
     return Scale(low - room, high + room, logarithmic=False)

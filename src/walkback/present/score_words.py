@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from walkback.present import numbers
-from walkback.present.numbers import count, figure, percent
+from walkback.present.numbers import count, percent, written
 from walkback.present.plain import NAME_LENGTH, middle_out, shortened
 from walkback.protocol.records import Measurements
 from walkback.protocol.scores import Score
@@ -37,7 +37,7 @@ def perplexity_words(report: Measurements) -> str:
     if report.perplexity is None:
         return ""
     over = f" over {_tokens(report.tokens, report.samples)}" if report.tokens is not None else ""
-    return f"{figure(report.perplexity)}{over}"
+    return f"{written(report.perplexity)}{over}"
 
 
 def baseline_words(report: Measurements) -> str:
@@ -53,7 +53,7 @@ def score_words(score: Score | None) -> str:
     unit = shortened(score.unit, 40)
     better = "more" if score.higher_is_better else "less"
     counted = _counted(score.samples, score.answers)
-    return f"{numbers.with_unit(figure(score.value), unit)}, {better} is better{',' if counted else ''}{counted}"
+    return f"{numbers.with_unit(written(score.value), unit)}, {better} is better{',' if counted else ''}{counted}"
 
 
 def _share_words(share: float | None, samples: int | None, answers: int | None) -> str:

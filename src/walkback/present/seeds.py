@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.errors import InputError
-from walkback.present.numbers import count, figure, is_margin, percent, signed, with_unit
+from walkback.present.numbers import count, is_margin, percent, signed, with_unit, written
 from walkback.present.outline import stored_of_several
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.protocol.panels import Panel, panel_on_record
@@ -24,7 +24,7 @@ def headline(summary: SeedSummary) -> str:
     text = f"{name}, {count(len(summary.seeds), 'seed')}: {agreement}{one_line(summary.verdict)}"
     if summary.headline_mean is None:
         return text
-    spread = "" if summary.headline_sd is None else f" ± {with_unit(figure(100 * summary.headline_sd), 'pp')}"
+    spread = "" if summary.headline_sd is None else f" ± {with_unit(written(100 * summary.headline_sd), 'pp')}"
     return f"{text}; accuracy {percent(summary.headline_mean)}{spread}"
 
 
@@ -59,10 +59,10 @@ def _spread(diagnostic: DiagnosticSummary) -> str:
     if diagnostic.mean is None:
         return "no figures"
     unit = diagnostic.unit
-    mean = signed(diagnostic.mean) if is_margin(diagnostic) else figure(diagnostic.mean)
+    mean = signed(diagnostic.mean) if is_margin(diagnostic) else written(diagnostic.mean)
     if diagnostic.sd is None:
         return f"one figure, {with_unit(mean, unit)}"
-    return f"mean {mean} ± {with_unit(figure(diagnostic.sd), unit)}"
+    return f"mean {mean} ± {with_unit(written(diagnostic.sd), unit)}"
 
 
 def summaries(reports: Sequence[DiagnosticReport]) -> list[SeedSummary]:

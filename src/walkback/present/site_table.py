@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from walkback.present.in_panel import label
-from walkback.present.numbers import figure, signed
+from walkback.present.numbers import signed, written
 from walkback.present.plain import one_line
 from walkback.protocol.diagnostics.declare import Quantity
 from walkback.protocol.diagnostics.known import over_sites
@@ -38,8 +38,8 @@ class Column:
         """The figure at a site, as it is written everywhere."""
         value = self.values[site]
         if self.quantity.digits:
-            return figure(value, self.quantity.digits)
-        return signed(value) if self.quantity.signed else figure(value)
+            return written(value, self.quantity.digits)
+        return signed(value) if self.quantity.signed else written(value)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def legend(networks: Sequence[Network]) -> str:
     for heading, unit in units().items():
         text += f" {heading[:1].upper()}{heading[1:]} in {'percentage points' if unit == 'pp' else unit}."
     if any(not n.report.complete for n in networks):
-        text += " What follows “no” was not measured, which is no pass."
+        text += " What follows “no” was not measured, which does not count as a pass."
     limits = {tuple(outline.thresholds(n.report)) for n in networks}
     if len(limits) == 1:
         text += " Fires when: " + "; ".join(f"{label} {rule}" for label, rule in limits.pop()) + "."
@@ -150,7 +150,7 @@ def _fields(network: Network) -> Iterator[tuple[str, str]]:
 
 def _reading_fields(report: DiagnosticReport, reading: Reading) -> Iterator[tuple[str, str]]:
     letter = _cell(reading.letter)
-    yield f"{letter}_figure", _number(reading.figure)
+    yield f"{letter}_value", _number(reading.value)
     yield f"{letter}_low", _number(reading.interval.low if reading.interval else None)
     yield f"{letter}_high", _number(reading.interval.high if reading.interval else None)
     yield f"{letter}_threshold", _number(reading.threshold)

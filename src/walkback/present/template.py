@@ -16,13 +16,13 @@ from walkback.present.form import Entry, Form, Section, Table
 from walkback.present.numbers import (
     ABSENT,
     count,
-    figure,
     interval_bounds,
     level,
-    reading_figure,
+    reading_value,
     round_number,
     signed,
     with_unit,
+    written,
 )
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import FROZEN, accuracy_words, baseline_words, frozen_words, score_words
@@ -45,7 +45,7 @@ def form_of(report: DiagnosticReport | None, run: Run | None = None) -> Form:
             Section("What was trained", _training(report, settings)),
             Section("Result", _result(report, settings)),
             Section("Diagnostics", _basis(report), _diagnostics(report)),
-            Section("Alignment Γ, per site, with its null", _alignment(report), _alignment_table(report)),
+            Section("Alignment Γ, per block, with its null", _alignment(report), _alignment_table(report)),
             Section("Not measured", _gaps(report)),
             Section("To do it again", _provenance(report, settings)),
         ],
@@ -167,7 +167,7 @@ def _basis(report: DiagnosticReport | None) -> list[Entry]:
     ]
 
 
-HEADINGS = ("diagnostic", "figure", "fires when", "reading", "interval")
+HEADINGS = ("diagnostic", "value", "fires when", "reading", "interval")
 
 
 def _diagnostics(report: DiagnosticReport | None) -> Table:
@@ -192,11 +192,11 @@ def _reading(report: DiagnosticReport, reading: Reading) -> Sequence[str]:
     spread = f"{bounds[0]} to {bounds[1]} ({level(reading.interval)})" if bounds and reading.interval else ABSENT
     rule = outline.fires_when(reading).removeprefix("fires when ")
     state = outline.state_and_role(report, reading).lower()
-    return in_panel.named(report, reading), reading_figure(reading), rule, state, spread
+    return in_panel.named(report, reading), reading_value(reading), rule, state, spread
 
 
 def _alignment(report: DiagnosticReport | None) -> list[Entry]:
-    hint = "the mean over sites 1 … L of cos(credit, gradient), the same under fresh feedback, and the order of means"
+    hint = "cos(credit, gradient) of every block, whether one carries the mean, and the same under fresh feedback"
     if report is None or report.alignment is None or report.alignment.unavailable:
         why = report.alignment.unavailable if report is not None and report.alignment is not None else ""
         return [Entry("Γ", f"N/A: {shortened(why, NOTE_LENGTH)}" if why else None, hint)]
@@ -211,7 +211,7 @@ def _alignment_table(report: DiagnosticReport | None) -> Table | None:
     rows = []
     for site, gamma in enumerate(alignment.sites):
         beside = (
-            (signed(null.site_means[site]), figure(null.site_sds[site]), signed(null.site_z[site]))
+            (signed(null.site_means[site]), written(null.site_sds[site]), signed(null.site_z[site]))
             if null
             else (ABSENT,) * 3
         )

@@ -14,10 +14,12 @@ from rich.text import Text
 
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
+from walkback.present.brief import brief
 from walkback.present.comparison import comparison_blocks, seed_blocks
 from walkback.present.console import Safe, standard_output
 from walkback.present.evidence import beside, evidence, gaps_beside
-from walkback.present.numbers import reading_figure
+from walkback.present.in_short import in_a_sentence
+from walkback.present.numbers import reading_value
 from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.present.site_table import alignment_table, site_table
 from walkback.present.text_tables import site_blocks
@@ -39,14 +41,19 @@ STYLES = {
 
 
 def render(report: DiagnosticReport) -> str:
-    """The report as plain text, at most 100 columns wide."""
+    """The whole report as plain text, at most 100 columns wide."""
     return to_plain(blocks(report))
 
 
-def print_report(report: DiagnosticReport, console: Console | None = None) -> None:
-    """Print the report, in colour where the console shows colour."""
+def render_brief(report: DiagnosticReport) -> str:
+    """The report in about ten lines: the verdict, why, how sure, what to do next."""
+    return to_plain(brief_blocks(report))
+
+
+def print_report(report: DiagnosticReport, console: Console | None = None, *, full: bool = False) -> None:
+    """Print the report in about ten lines, or all of it; in colour where the console shows colour."""
     target = console or standard_output(WIDTH)
-    for block in blocks(report, target.width):
+    for block in blocks(report, target.width) if full else brief_blocks(report):
         target.print(Safe(block))
 
 
@@ -86,8 +93,10 @@ def to_plain(renderables: Iterable[RenderableType]) -> str:
 
 
 def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableType]:
-    """The parts of the report, from its name to its verdict."""
+    """The parts of the report, its verdict first."""
+    yield _verdict(report)
     yield _head(report)
+    yield from _warnings(report)
     for reading in report.readings:
         yield _diagnostic(report, reading)
     yield from _facts(beside(report).lower(), evidence(report))
@@ -96,10 +105,20 @@ def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableT
     yield from site_blocks(alignment_table(report), width)
     # The readings and Γ have said above what they lack.
     yield from _facts("also not measured", gaps_beside(report))
-    yield from _warnings(report)
     if others := in_panel.other_verdicts(report):
         yield Text(f"other panels: {others}", style="dim")
+
+
+def brief_blocks(report: DiagnosticReport) -> Iterator[RenderableType]:
+    """The verdict, the name, and the labelled lines below them."""
     yield _verdict(report)
+    yield Text.assemble((outline.title(report), "bold"), f": {in_a_sentence(report)}.")
+    rows = Table.grid(padding=(0, 2, 0, 0))
+    rows.add_column(style="dim", no_wrap=True)
+    rows.add_column()
+    for label, words in brief(report):
+        rows.add_row(label, Text(words))
+    yield rows
 
 
 def _head(report: DiagnosticReport) -> RenderableType:
@@ -113,7 +132,7 @@ def _diagnostic(report: DiagnosticReport, reading: Reading) -> RenderableType:
     line = Text()
     line.append(_padded(in_panel.named(report, reading), 24), style="bold")
     line.append(_padded(outline.state_word(reading), 15), style=STYLES[reading.state])
-    line.append(f"{reading_figure(reading):>12}   {outline.fires_when(reading)}")
+    line.append(f"{reading_value(reading):>12}   {outline.fires_when(reading)}")
     line.append(f"   site {reading.site}" if reading.site is not None else "")
     role = in_panel.role(report, reading.letter)
     line.append(f"   {role}" if role else "", style="dim")

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.present.plain import site_label
 from walkback.present.site_table import Column, SiteTable
 from walkback.present.sparkline import sparkline
@@ -81,5 +81,5 @@ def _below(table: SiteTable, width: int) -> Iterator[str]:
         if not column.quantity.profiled or not 2 <= table.count <= min(_MOST_SPARKS, width - 10):
             continue
         values = [v for v in column.values if v is not None]
-        ends = f"{figure(values[0])} at site 0 to {figure(values[-1])} at site {len(values) - 1}, log scale"
+        ends = f"{written(values[0])} at site 0 to {written(values[-1])} at site {len(values) - 1}, log scale"
         yield f"{column.heading}  {sparkline(column.values)}  {ends}"

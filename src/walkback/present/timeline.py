@@ -9,11 +9,11 @@ from itertools import groupby
 
 from walkback.present.in_panel import in_its_words, label
 from walkback.present.network import Network, by_method
-from walkback.present.numbers import figure, percent
+from walkback.present.numbers import percent, written
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
 from walkback.present.thinning import kept
 from walkback.protocol.diagnostics.base import Diagnostic
-from walkback.protocol.diagnostics.declare import Scalar
+from walkback.protocol.diagnostics.declare import LEAST_SPAN, Scalar
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.records import State
 from walkback.watch.trail import ACCURACY
@@ -67,6 +67,7 @@ class _Panel:
     threshold: str = ""
     comparison: str = ""
     logarithmic: bool = False
+    least_span: float = LEAST_SPAN
 
 
 _ACCURACY = "Accuracy (dotted: blocks frozen)"
@@ -86,9 +87,11 @@ def _panels() -> list[_Panel]:
 def _panel(one: type[Diagnostic], scalar: Scalar) -> _Panel:
     log = scalar.axis == "log"
     if scalar.name != one.curve_name():
-        return _Panel(scalar.name, scalar.titled, logarithmic=log)
+        return _Panel(scalar.name, scalar.titled, logarithmic=log, least_span=scalar.least_span)
     fires = one.thresholds[scalar.threshold].fires if scalar.threshold else ""
-    return _Panel(scalar.name, f"({one.letter}) {scalar.titled}", one.letter, scalar.threshold, fires, log)
+    return _Panel(
+        scalar.name, f"({one.letter}) {scalar.titled}", one.letter, scalar.threshold, fires, log, scalar.least_span
+    )
 
 
 def timelines(networks: Sequence[Network]) -> list[Timeline]:
@@ -145,8 +148,8 @@ def _scale(panel: _Panel, values: Sequence[float], level: float | None) -> Scale
         beyond = [level * 5 if panel.comparison == ">" else level / 5] if level else []
         return log_scale([*values, *limits, *beyond])
     if panel.name == ACCURACY:
-        return linear_scale([*values, 0.0], least_span=0.2)
-    return linear_scale([*values, *limits, 0.0], least_span=0.2)
+        return linear_scale([*values, 0.0], LEAST_SPAN)
+    return linear_scale([*values, *limits, 0.0], panel.least_span)
 
 
 def _span(networks: Sequence[Network]) -> tuple[float, float]:
@@ -186,7 +189,7 @@ def _drawn(
 ) -> tuple[str, str, str] | None:
     """The path, and the epochs and written figures of its points; a point without a place leaves a gap."""
     known = [(at, value if value is not None and scale.holds(value) else None) for at, value in points]
-    write = percent if panel.name == ACCURACY else figure
+    write = percent if panel.name == ACCURACY else written
     path, placed = [], []
     for there, run in groupby(known, key=lambda point: point[1] is not None):
         if there:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from walkback.present.numbers import ABSENT, figure, percent
+from walkback.present.numbers import ABSENT, percent, signed, written
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.present.sparkline import sparkline
 from walkback.present.text_tables import ruled_table
@@ -72,7 +73,7 @@ def _shown(traces: Sequence[Traced]) -> list[tuple[str, str, Write, Pick]]:
     kept = [(one, scalar) for one, scalar in live if not scalar.gives_way or _filled(traces, scalar.name)]
     # An explosion of the stream, and a gradient that vanishes, may last for a moment.
     return [
-        *((scalar.heading, scalar.name, figure, _worst(one)) for one, scalar in kept),
+        *((scalar.heading, scalar.name, signed if scalar.signed else written, _worst(one)) for one, scalar in kept),
         ("acc", ACCURACY, percent, _latest),
     ]
 
@@ -82,9 +83,11 @@ def _filled(traces: Sequence[Traced], name: str) -> bool:
 
 
 def _worst(one: type[Diagnostic]) -> Pick:
-    """The value nearest to firing."""
+    """The value nearest to firing; the latest of a diagnostic that never fires."""
     declared = next(iter(one.thresholds.values()), None)
-    return min if declared is not None and declared.fires == "<" else max
+    if declared is None:
+        return _latest
+    return min if declared.fires == "<" else max
 
 
 def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
@@ -94,9 +97,11 @@ def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
 
 def _sparks_and_last(values: Sequence[float | None], most: int, write: Write, pick: Pick) -> Text:
     shown = summed_up(values, most, pick)
-    if write is percent:
-        # The sparkline is logarithmic, and a score is read on a linear scale.
-        shown = [None if value is None else 10 ** (4 * value) for value in shown]
+    if write in (percent, signed):
+        # The sparkline is logarithmic, and a score or a difference is read on a linear scale.
+        largest = max((abs(v) for v in shown if v is not None and math.isfinite(v)), default=0.0)
+        stretch = 4 if write is percent else 1 / largest if largest else 0
+        shown = [value if value is None or not math.isfinite(value) else 10 ** (stretch * value) for value in shown]
     last = next((v for v in reversed(values) if v is not None), None)
     return Text(f"{sparkline(shown)} {write(last)}" if last is not None else ABSENT)
 

@@ -15,7 +15,7 @@ from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, Reading, StoredVerdict
 from walkback.protocol.schema import shortened
 from walkback.protocol.verdict import INCOMPLETE
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 from walkback.registry import PANELS
 
 
@@ -90,12 +90,12 @@ def _difference(there: Reading, here: Reading) -> str:
     """`(a) PASS there, FIRE here`, or the same of the figure; empty where both agree."""
     if there.state is not here.state:
         return f"({here.letter}) {there.state.value} there, {here.state.value} here"
-    if same_figure(there.figure, here.figure):
+    if same_number(there.value, here.value):
         return ""
-    return f"({here.letter}) {figure(there.figure)} there, {figure(here.figure)} here"
+    return f"({here.letter}) {written(there.value)} there, {written(here.value)} here"
 
 
-def same_figure(one: float | None, other: float | None) -> bool:
+def same_number(one: float | None, other: float | None) -> bool:
     """Whether two figures are one, to six digits, which is what traces keep; NaN is NaN."""
     if one is None or other is None:
         return one is other

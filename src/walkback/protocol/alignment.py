@@ -87,7 +87,7 @@ class AlignmentMeter:
         self.unavailable = next((state["unavailable"] for state in states if state["unavailable"]), "")
         self.facts = CreditFacts.of_all([CreditFacts(**state["facts"]) for state in states])
 
-    def figures(self) -> Alignment:
+    def measured(self) -> Alignment:
         """Γ per site with its deep mean, aggregation orders and null."""
         if self.unavailable or not self.cosines:
             return Alignment(unavailable=self.unavailable or "no batch was measured")
@@ -107,7 +107,8 @@ class AlignmentMeter:
     def _why_no_null(self) -> str:
         if self.draws == 0:
             return "no fresh draws were asked for"
-        return f"{type(self.rule).__name__} has no random feedback to draw again"
+        said = str(getattr(self.rule, "no_null", ""))
+        return said or f"{type(self.rule).__name__} has no random feedback to draw again"
 
     def _null(self, means: Tensor) -> NullAlignment | None:
         if not self.null_sums:

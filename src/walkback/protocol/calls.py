@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.block_names import plain_modules
 from walkback.protocol.flow import Flow, Place, Reach, Value
+from walkback.protocol.modes import FunctionMode
 from walkback.protocol.tensors import floating_tensors as floating_tensors
 from walkback.protocol.tensors import tensors_in, version_of
 
@@ -213,7 +213,7 @@ class _Note:
         return Call(**vars(self), read=taken[0], written=returned[0])
 
 
-class _Watch(TorchFunctionMode):
+class _Watch(FunctionMode):
     """Notes every call of a module and every torch function, while it is attached."""
 
     def __init__(self, model: nn.Module, flow: Flow) -> None:

@@ -65,6 +65,10 @@ def contradictions(measured: Measurements) -> Iterator[str]:
         if quantity.interval:
             found = measured.value_of(quantity.name), quantity.interval, measured.value_of(quantity.interval)
             yield from _intervals(quantity.name, *found)
+        if quantity.mean_interval:
+            mean = _mean_behind_first(measured.value_of(quantity.name))
+            found = mean, quantity.mean_interval, measured.value_of(quantity.mean_interval)
+            yield from _intervals(f"the mean of {quantity.name}", *found)
     if measured.alignment is not None:
         yield from _alignment(measured.alignment)
 
@@ -179,6 +183,12 @@ def _intervals(name: str, figures: Any, called: str, intervals: Any) -> Iterator
     for figure, interval in pairs:
         if not _encloses(interval, figure):
             yield f"{called} holds {interval.low} to {interval.high}, and {name} is {figure} there"
+
+
+def _mean_behind_first(values: Any) -> float | None:
+    from walkback.protocol.functional_fields import mean_behind_first
+
+    return None if values is None else mean_behind_first(values)
 
 
 def _encloses(interval: Interval, figure: float) -> bool:

@@ -30,9 +30,10 @@ class Trace:
 class CreditRule(Protocol):
     """A rule for credit: one tensor per site, shaped like it, in the sense of a gradient.
 
-    Two optional attributes say more. `independent_feedback = True` promises that the feedback of different
+    Three optional attributes say more. `independent_feedback = True` promises that the feedback of different
     sites is drawn independently, so that credits which move together are a leak. `redraw(generator)`
-    returns the same rule with fresh feedback, for the null; without it there is none.
+    returns the same rule with fresh feedback, for the null; without it there is none, and `no_null` may say
+    in a sentence why.
     """
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
@@ -51,6 +52,7 @@ class FunctionRule:
     def __init__(self, function: CreditFunction) -> None:
         self.function = function
         self.independent_feedback = bool(getattr(function, "independent_feedback", False))
+        self.no_null = str(getattr(function, "no_null", ""))
         if hasattr(function, "redraw"):
             self.redraw = lambda generator: FunctionRule(function.redraw(generator))
 

@@ -14,7 +14,7 @@ from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.distributed import Ranks
-from walkback.protocol.functional_meter import FunctionalMeter
+from walkback.protocol.functional_meter import tester_of
 from walkback.protocol.headline import GivenScores
 from walkback.protocol.initial import Initial, InitialMeter, initial_weights
 from walkback.protocol.judge import judge
@@ -124,7 +124,7 @@ def diagnose(
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc, random_baseline)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
-    tester = _tester(meter, functional)
+    tester = tester_of(credit, functional)
     reduction = TokenReduction.named(tokens) if tokens is not None else None
     ranks = Ranks.of(model, gather)
     with ranks.together(), untouched(plain) as as_found, source.untouched():
@@ -148,7 +148,7 @@ def diagnose(
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:
-        fields["alignment"] = meter.figures()
+        fields["alignment"] = meter.measured()
     return judge(
         Measurements(**fields),
         thresholds,
@@ -160,15 +160,6 @@ def diagnose(
         warnings=_warnings(meter, session.checked, fields["samples"]) + remarks + ranks.warnings(),
         provenance=session.provenance() | ranks.provenance(),
     )
-
-
-def _tester(meter: AlignmentMeter | None, samples: int | None) -> FunctionalMeter | None:
-    """What tests the credit functionally, where that was asked for."""
-    if samples is None:
-        return None
-    if meter is None:
-        raise InputError("functional= tests a credit, and none was given. Pass credit= too.")
-    return FunctionalMeter(meter.rule, samples)
 
 
 def _alone(ranks: Ranks, **asked: Any) -> bool:

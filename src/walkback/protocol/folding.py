@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from walkback.errors import BatchError
 from walkback.protocol.capture import Capture
 from walkback.protocol.diagnostics.known import known
+from walkback.protocol.diagnostics.of_others import LEFT_OUT, result_or_left_out
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain
@@ -54,9 +56,23 @@ class Folding:
         self.samples += seen.samples
         if self._broken_logits is not None:
             self._broken_logits += int(seen.broken_logits.sum())
-        for name, diagnostic in self._diagnostics.items():
-            part = diagnostic.measure(seen)
-            self.parts[name] = diagnostic.merge(self.parts[name], part) if name in self.parts else part
+        for name in list(self._diagnostics):
+            part = self._result(name, "measuring", partial(self._with, name, seen))
+            if part is not LEFT_OUT:
+                self.parts[name] = part
+
+    def _with(self, name: str, seen: Capture) -> Any:
+        diagnostic = self._diagnostics[name]
+        part = diagnostic.measure(seen)
+        return diagnostic.merge(self.parts[name], part) if name in self.parts else part
+
+    def _result(self, name: str, doing: str, work: Callable[[], Any]) -> Any:
+        """What the work returns; where it is that of a diagnostic which fails and is left out, it is forgotten."""
+        result = result_or_left_out(self._diagnostics[name], doing, work)
+        if result is LEFT_OUT:
+            del self._diagnostics[name]
+            self.parts.pop(name, None)
+        return result
 
     def fields(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches, as fields of `Measurements`."""
@@ -72,10 +88,18 @@ class Folding:
         if self._broken_logits is not None:
             fields["nonfinite_logits"] = self._broken_logits
         extra: dict[str, Any] = {}
-        for name, part in self.parts.items():
-            for quantity, value in self._diagnostics[name].summarise(part).items():
+        for name, part in list(self.parts.items()):
+            summary = self._result(name, "summarising", partial(self._summary, name, part))
+            for quantity, value in () if summary is LEFT_OUT else summary.items():
                 (fields if quantity in Measurements.model_fields else extra)[quantity] = value
         return fields | ({"extra": extra} if extra else {})
+
+    def _summary(self, name: str, part: Any) -> dict[str, Any]:
+        summary = dict(self._diagnostics[name].summarise(part))
+        others = {quantity: value for quantity, value in summary.items() if quantity not in Measurements.model_fields}
+        if others:  # what no record of these sites can hold is refused here, where it is known whose it is
+            Measurements(residual_norms=(1.0,) * len(self.chain.taps), extra=others)
+        return summary
 
 
 def _check_widths(first: Opening, seen: Capture) -> None:

@@ -104,6 +104,27 @@ class Readouts(Record):
         return f", of {most:,} features projected to {self.most_width}" if most > self.most_width else ""
 
 
+class TrainingLoss(Record):
+    """The mean training loss of the first epoch of a run, and of the last that is known."""
+
+    first: Number
+    last: Number
+    last_epoch: int = Field(ge=1)
+    first_epoch: int = Field(default=1, ge=0, le=1)
+    """1, or 0 in runs that count from 0."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> TrainingLoss:
+        if self.last_epoch <= self.first_epoch:
+            raise ValueError(f"the last epoch is {self.last_epoch}, and the first is {self.first_epoch}")
+        return self
+
+    @property
+    def decrease(self) -> float:
+        """Of the first epoch minus that of the last."""
+        return self.first - self.last
+
+
 class Overlap(Record):
     """How many test samples are, bit for bit, among the training samples."""
 

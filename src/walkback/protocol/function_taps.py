@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from walkback.protocol.calls import counts_as_step
+from walkback.protocol.modes import FunctionMode
 from walkback.protocol.sites import Tap
 from walkback.protocol.tensors import floating_tensors
 
@@ -16,7 +16,7 @@ Anchor = tuple[nn.Module, str, int]
 """A module, whether it is entered or left, and how often that happened before."""
 
 
-class FunctionTaps(TorchFunctionMode):
+class FunctionTaps(FunctionMode):
     """While it is entered, hands over each site that a function makes; `passed` says where the pass is."""
 
     def __init__(self, taps: Sequence[Tap], take: Callable[[Tap, Tensor], None]) -> None:

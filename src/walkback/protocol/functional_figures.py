@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,17 +132,32 @@ def _step(seen: Responses, epsilon: float, changes: Array) -> Step:
 
 def perturbation(predicted: Array, changes: Array) -> Perturbation:
     """How the change that credit predicts and the change of the loss go together, both (B, M), pairs pooled."""
-    correlation, samples = pearson(predicted, changes), len(changes)
-    groups = np.array_split(np.arange(samples), min(GROUPS, samples))
-    left_out = np.array([pearson(np.delete(predicted, g, axis=0), np.delete(changes, g, axis=0)) for g in groups])
+    correlation, groups = pearson(predicted, changes), groups_of(len(changes))
+    left_out = left_out_of(predicted, changes, pearson)
     interval = jackknife_interval(correlation, left_out, np.array([len(g) for g in groups], dtype=np.float64))
     return Perturbation(
-        rho=0.0 if min(predicted.std(), changes.std()) < SPREAD_FLOOR else correlation,
+        rho=published_rho(predicted, changes),
         correlation=correlation,
         low=interval.low if interval else np.nan,
         high=interval.high if interval else np.nan,
         credit_spread=float(predicted.std()),
     )
+
+
+def published_rho(predicted: Array, changes: Array) -> float:
+    """ρ by the published rule: 0 where a spread is under 1e-12."""
+    return 0.0 if min(predicted.std(), changes.std()) < SPREAD_FLOOR else pearson(predicted, changes)
+
+
+def groups_of(samples: int) -> list[NDArray[np.int64]]:
+    """The places of the samples in the groups that an interval leaves out, one after the other."""
+    return np.array_split(np.arange(samples), min(GROUPS, samples))
+
+
+def left_out_of(predicted: Array, changes: Array, rho: Callable[[Array, Array], float]) -> Array:
+    """ρ without each group of samples; NaN where nothing is left."""
+    kept = [(np.delete(predicted, g, axis=0), np.delete(changes, g, axis=0)) for g in groups_of(len(changes))]
+    return np.array([rho(*pair) if pair[0].size else np.nan for pair in kept])
 
 
 def pearson(left: Array, right: Array) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,23 +10,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from walkback.errors import InputError, MissingFeedback, WalkbackError
+from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Capture
-from walkback.protocol.credit import CreditRule, credits_for
+from walkback.protocol.credit import CreditFunction, CreditRule, credits_for
 from walkback.protocol.double import Doubled, have_drawn, in_double, in_short
 from walkback.protocol.functional import DIRECTIONS, VALUES_AT_ONCE, Site, respond
-from walkback.protocol.functional_figures import SiteFigures, figures_of
+from walkback.protocol.functional_fields import functional_fields
+from walkback.protocol.functional_figures import Responses
 from walkback.protocol.losses import IGNORED, Loss, values_of
-from walkback.protocol.records import Interval
 from walkback.protocol.seen_through import Sight
 from walkback.protocol.sites import Chain
-from walkback.protocol.uncertainty import LEVEL
 from walkback.protocol.untouched import random_states_kept
 
 SEED = 20260619
 """Of the directions, which are the same in every measurement."""
-NORMAL = 1.959963984540054
-"""Standard errors on either side of a mean that hold 95 % of a normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +105,7 @@ class FunctionalMeter:
         hiddens: list[Tensor], credits: list[Tensor],
     ) -> dict[str, Any]:  # fmt: skip
 
-        def attempt(doubled: Doubled) -> list[SiteFigures | str]:
+        def attempt(doubled: Doubled) -> list[Responses]:
             return [
                 self._at(doubled, number, hidden, credit, loss, sight)
                 for number, (hidden, credit) in enumerate(zip(hiddens, credits, strict=True))
@@ -117,7 +114,7 @@ class FunctionalMeter:
         with random_states_kept():
             try:
                 with in_double(model, chain, batch, loss, attempt) as (doubled, sites, why):
-                    return _columns(sites) if doubled.exact else {"no_functional": f"no fp64 pass: {why}"}
+                    return _fields(sites) if doubled.exact else {"no_functional": f"no fp64 pass: {why}"}
             except WalkbackError:
                 raise  # a loss or a credit that cannot be used is the caller's to mend
             except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
@@ -125,7 +122,7 @@ class FunctionalMeter:
 
     def _at(
         self, doubled: Doubled, number: int, hidden: Tensor, credit: Tensor, loss: Loss | None, sight: Sight
-    ) -> SiteFigures | str:
+    ) -> Responses:
         targets = doubled.batch.targets
 
         def each(logits: Tensor, there: Tensor) -> Tensor:
@@ -136,8 +133,16 @@ class FunctionalMeter:
         )
         # A generator for each site, so that no figure depends on which sites were measured.
         generator = torch.Generator().manual_seed(SEED + number)
-        responses = respond(site, generator, self.directions)
-        return responses.why_not() or figures_of(responses)
+        return respond(site, generator, self.directions)
+
+
+def tester_of(credit: CreditRule | CreditFunction | None, samples: int | None) -> FunctionalMeter | None:
+    """What tests a credit functionally, where that was asked for."""
+    if samples is None:
+        return None
+    if credit is None:
+        raise InputError("functional= tests a credit, and none was given. Pass credit= too.")
+    return FunctionalMeter(AlignmentMeter.of(credit).rule, samples)
 
 
 def cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
@@ -150,29 +155,7 @@ def cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
     return each.sum(dim=1) / scored.sum(dim=1).clamp(min=1)
 
 
-def _columns(sites: list[SiteFigures | str]) -> dict[str, Any]:
-    broken = next((f"site {number}: {site}" for number, site in enumerate(sites) if isinstance(site, str)), "")
-    if broken:
-        return {"no_functional": broken}
-    known = [site for site in sites if not isinstance(site, str)]
-    told = [site.perturbation["absolute"].credit["raw"] for site in known]
-    scaled = [site.perturbation["relative"].credit["unit_rms"] for site in known]
-    nudges = [site.nudge["raw"]["0.01"] for site in known]
-    return {
-        "perturbation_rho": [p.rho for p in told],
-        "perturbation_rho_intervals": _intervals([(p.low, p.high) for p in told], "jackknife over groups of samples"),
-        "scaled_rho": [p.rho for p in scaled],
-        "scaled_rho_intervals": _intervals([(p.low, p.high) for p in scaled], "jackknife over groups of samples"),
-        "nudge": [n.mean for n in nudges],
-        "nudge_intervals": _intervals(
-            [(n.mean - NORMAL * n.standard_error, n.mean + NORMAL * n.standard_error) for n in nudges],
-            "normal, over samples",
-        ),
-    }
-
-
-def _intervals(bounds: list[tuple[float, float]], how: str) -> list[Interval] | None:
-    """One for each site; none where a site has too little to make one of."""
-    if not all(math.isfinite(low + high) for low, high in bounds):
-        return None
-    return [Interval(low=low, high=high, level=LEVEL, how=how) for low, high in bounds]
+def _fields(sites: list[Responses]) -> dict[str, Any]:
+    reasons = (f"site {number}: {why}" for number, site in enumerate(sites) if (why := site.why_not()))
+    broken = next(reasons, "")
+    return {"no_functional": broken} if broken else functional_fields(sites)

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from walkback.errors import NoGradient
 from walkback.protocol.double import Doubled
+from walkback.protocol.modes import FunctionMode
 from walkback.protocol.seen_through import Sight
 from walkback.protocol.site_reader import SiteReader
 
@@ -52,7 +52,7 @@ CUTS = {
 """Operations that end a gradient, or have none, by the name that torch calls them by."""
 
 
-class _Suspects(TorchFunctionMode):
+class _Suspects(FunctionMode):
     """Notes operations that end a gradient, while it is asked to."""
 
     def __init__(self, here: Callable[[], bool]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from walkback.addresses import allow
 from walkback.protocol.diagnostics.known import known
+from walkback.protocol.diagnostics.of_others import read_by
 from walkback.protocol.finite import firing_on_non_finite
 from walkback.protocol.panels import DECIDING, Panel
 from walkback.protocol.panels.april2026 import APRIL_2026
@@ -21,14 +22,14 @@ from walkback.protocol.records import (
     State,
 )
 from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds, published
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 from walkback.registry import PANELS
 
 
 def read(measured: Measurements, thresholds: DiagnosticThresholds | None = None) -> tuple[Reading, ...]:
     """The reading of every known diagnostic, in the order of the registry; NaN or Inf in any field fires."""
     limits = (thresholds or published()).model_extra
-    return firing_on_non_finite(measured, [one(limits).judge(measured) for one in known().values()])
+    return firing_on_non_finite(measured, [read_by(one, limits, measured) for one in known().values()])
 
 
 def listed(readings: Iterable[Reading], panel: Panel) -> tuple[Reading, ...]:
@@ -138,8 +139,8 @@ def _at_floor(measured: Measurements, readings: Sequence[Reading]) -> list[str]:
     elif all(fidelity >= RELIABLE_FIDELITY for fidelity in measured.reference_fidelity):
         trust = (
             "this Γ does not clamp, and the reference it uses is sound "
-            f"(fidelity {figure(min(measured.reference_fidelity), 4)})"
+            f"(fidelity {written(min(measured.reference_fidelity), 4)})"
         )
     else:
-        trust = f"the reference itself is unreliable (fidelity {figure(min(measured.reference_fidelity))})"
+        trust = f"the reference itself is unreliable (fidelity {written(min(measured.reference_fidelity))})"
     return [f"(b) fired, {floor.reason}: a Γ from code that clamps norms would be wrong here; {trust}."]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from walkback.protocol.contradictions import contradictions
-from walkback.protocol.found import Alignment, Overlap, Readouts, ReferenceCheck, UpdateProvenance
+from walkback.protocol.found import Alignment, Overlap, Readouts, ReferenceCheck, TrainingLoss, UpdateProvenance
 from walkback.protocol.pairing import Answered
 from walkback.protocol.readings import Interval
 from walkback.protocol.schema import Counts, Number, Numbers, Record, plain
@@ -106,12 +106,16 @@ class Measurements(Record):
     perturbation_rho: Numbers | None = None
     """Correlation of ⟨a_l, εv⟩ with the change of the loss over random directions v, ε = 1e-3, at each site."""
     perturbation_rho_intervals: tuple[Interval, ...] | None = None
+    perturbation_rho_mean_interval: Interval | None = None
+    """Of the mean behind h_0; so are the next two of this name."""
     scaled_rho: Numbers | None = None
     """The same with a step in proportion to the stream, and credit of RMS 1 in each sample."""
     scaled_rho_intervals: tuple[Interval, ...] | None = None
+    scaled_rho_mean_interval: Interval | None = None
     nudge: Numbers | None = None
     """Mean change of the loss by a step of 0.01 against the credit, at each site."""
     nudge_intervals: tuple[Interval, ...] | None = None
+    nudge_mean_interval: Interval | None = None
     functional_samples: int | None = Field(default=None, ge=1)
     """On how many samples those rest."""
     no_functional: str = ""
@@ -138,6 +142,8 @@ class Measurements(Record):
     gradient_per_error: Number | None = None
     """Median over samples of ‖∂ℓ/∂h_L‖/‖∂ℓ/∂logits‖, divided by 128 as ‖g‖ is."""
     gradient_per_error_interval: Interval | None = None
+    training_loss: TrainingLoss | None = None
+    """Of the first and the last epoch, where a trace or the record of a run says."""
     overlap: Overlap | None = None
     """Of the test samples with the training samples."""
     updates: UpdateProvenance | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Literal
 
+from pydantic import AliasChoices, Field
+
 from walkback.protocol.schema import Number, Record
 from walkback.protocol.words import Letter, Outcome, Unit
 
@@ -40,10 +42,11 @@ class Reading(Record):
     """Of the diagnostic: (a) … (d) are those of the published protocol."""
     name: str
     state: State
-    figure: Number | None = None
+    value: Number | None = Field(None, validation_alias=AliasChoices("value", "figure"))
+    """What was measured, as one number; records of 0.1 call it `figure`."""
     unit: Unit = ""
     comparison: Literal[">", "<"] | None = None
-    """The reading fires when `figure comparison threshold` holds."""
+    """The reading fires when `value comparison threshold` holds."""
     threshold: Number | None = None
     site: int | None = None
     """The site that decides, where one does."""

@@ -17,6 +17,7 @@ from walkback.protocol.found import NullAlignment as NullAlignment
 from walkback.protocol.found import Overlap as Overlap
 from walkback.protocol.found import Readouts as Readouts
 from walkback.protocol.found import ReferenceCheck as ReferenceCheck
+from walkback.protocol.found import TrainingLoss as TrainingLoss
 from walkback.protocol.found import UpdateProvenance as UpdateProvenance
 from walkback.protocol.measurements import Measurements as Measurements
 from walkback.protocol.measurements import growth as growth
@@ -100,10 +101,14 @@ class DiagnosticReport(Measurements):
         )
 
     def __str__(self) -> str:
+        return str(RENDERERS.load("brief")(self))
+
+    def to_text(self) -> str:
+        """The whole report as plain text; `str(report)` is its ten lines."""
         return str(RENDERERS.load("text")(self))
 
     def render(self, renderer: str) -> str:
-        """The report as a renderer writes it: `text`, `markdown`, `latex`, `html`, or one that was added."""
+        """The report as a renderer writes it: `brief`, `text`, `markdown`, `latex`, `html`, or one that was added."""
         return str(RENDERERS.named(renderer)(self))
 
     def to_markdown(self) -> str:

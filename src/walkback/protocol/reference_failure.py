@@ -22,7 +22,7 @@ from walkback.protocol.gradient_check import (
 from walkback.protocol.gradient_suspects import coarser_inside, suspects_after
 from walkback.protocol.records import ReferenceCheck
 from walkback.protocol.sites import Chain
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 TWIN = "Pass reference= a plain copy of the network, of the same function, whose backward pass is its derivative."
 KEEP = (
@@ -82,8 +82,8 @@ def wrong_loss(doubled: Doubled, candidate: Candidate) -> str:
     different = loss_of_one_alone(doubled, candidate.seen)
     if different is not None:
         return (
-            f"loss= gives one sample {figure(different[0])} and then, with fewer samples beside it or in a second "
-            f"call, {figure(different[1])}; expected a loss of each sample that depends on that sample alone. Do not "
+            f"loss= gives one sample {written(different[0])} and then, with fewer samples beside it or in a second "
+            f"call, {written(different[1])}; expected a loss of each sample that depends on that sample alone. Do not "
             "divide by the size of the batch or by a sum over it, and keep no state that changes the loss."
         )
     agreement = check_loss(doubled, candidate.seen)
@@ -91,7 +91,7 @@ def wrong_loss(doubled: Doubled, candidate: Candidate) -> str:
         return ""
     return (
         "The gradient of loss= at the logits is not its derivative (finite differences: error "
-        f"{figure(agreement.error)} of its size): it detaches something, or has a backward pass of its own. Pass a "
+        f"{written(agreement.error)} of its size): it detaches something, or has a backward pass of its own. Pass a "
         "loss whose backward pass is its derivative."
     )
 
@@ -103,7 +103,7 @@ def _unsettled(candidate: Candidate) -> str:
         return "The check could not be made: no sample has finite sites and an error to send back."
     return (
         "The check could not be made: finite differences of the loss do not settle at any step size "
-        f"(typical difference {figure(candidate.agreement.error)} of the gradient's size)."
+        f"(typical difference {written(candidate.agreement.error)} of the gradient's size)."
     )
 
 
@@ -150,7 +150,7 @@ def _bent(doubled: Doubled, candidate: Candidate, site: int) -> str:
     earlier = ", and what comes before may too" if site else ""
     return (
         "The gradient that autograd gives is not that of the network: finite differences of the loss contradict it at "
-        f"{where} (error {figure(candidate.agreement.error)} of its size){beyond}, so {_place(chain, site)} cuts or "
+        f"{where} (error {written(candidate.agreement.error)} of its size){beyond}, so {_place(chain, site)} cuts or "
         f"replaces it{_calls(doubled, candidate, site)}{earlier}. {TWIN} {KEEP}"
     )
 

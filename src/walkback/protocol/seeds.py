@@ -128,14 +128,14 @@ def _check_units(reports: Sequence[DiagnosticReport]) -> None:
     """(d) has the unit of its score: percentage points of some seeds and perplexities of others have no mean."""
     for letter in (reading.letter for reading in reports[0].readings):
         readings = [report.reading(letter) for report in reports]
-        units = list(dict.fromkeys(r.unit for r in readings if r.figure is not None))
+        units = list(dict.fromkeys(r.unit for r in readings if r.value is not None))
         if len(units) > 1:
             raise InputError(f"combine got ({letter}) in several units ({', '.join(units)}); give all seeds one.")
 
 
 def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSummary:
     readings = [report.reading(letter) for report in reports]
-    figures = [reading.figure for reading in readings]
+    figures = [reading.value for reading in readings]
     mean, sd = _mean_sd(figures)
     known = np.array([f for f in figures if f is not None], dtype=np.float64)
     interval, diagnostic = mean_interval(known), by_letter(letter)
@@ -153,7 +153,7 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
         geometric=geometric,
         by_interval=_by_interval(readings[0], geometric or interval) if several else None,
         case=diagnostic.case_over_seeds(interval) if several and diagnostic and interval else "",
-        unit=next((r.unit for r in readings if r.figure is not None), readings[0].unit),
+        unit=next((r.unit for r in readings if r.value is not None), readings[0].unit),
         threshold=readings[0].threshold,
         fragile=sum(reading.fragile for reading in readings),
     )

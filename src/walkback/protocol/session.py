@@ -21,6 +21,7 @@ from walkback.protocol.distributed import Ranks
 from walkback.protocol.fidelity import Fidelity, fidelity_of
 from walkback.protocol.folding import Folding
 from walkback.protocol.functional_meter import FunctionalMeter
+from walkback.protocol.heap import keep_freed_memory
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.initial import InitialMeter
 from walkback.protocol.matching import check_matched
@@ -34,9 +35,9 @@ from walkback.protocol.site_choice import Sites, chosen_sites
 from walkback.protocol.sites import Chain, Parts
 from walkback.protocol.untouched import AsFound
 
-MOST_SAMPLES, MOST_SITE_VALUES = 640, 2**20
-"""Small batches are measured together up to this many samples, half of the published protocol, and this many values
-at all sites."""
+MOST_SAMPLES, MOST_SITE_VALUES = 1280, 2**21
+"""Small batches are measured together up to this many samples, those of the published protocol, and this many values at
+all sites."""
 
 LOOK_SAMPLES = 4
 """How many samples the passes that only look at the structure use."""
@@ -67,6 +68,7 @@ class Session:
 
     def measure(self) -> dict[str, Any]:
         """Every diagnostic's figures over all batches."""
+        keep_freed_memory()
         first = next(self.batches)
         look = first.first(min(LOOK_SAMPLES, first.size))
         found = chain_of_independent(self.model, look, self.parts, self.source.gradients)

@@ -17,7 +17,7 @@ DIGITS = 3
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e5
 
 
-def figure(value: float | None, digits: int = DIGITS) -> str:
+def written(value: float | None, digits: int = DIGITS) -> str:
     """A number with this many significant digits: 0.00801, 35800, 4.35e+08; NaN and Infinity as words."""
     if value is None:
         return ABSENT
@@ -36,5 +36,5 @@ def figure(value: float | None, digits: int = DIGITS) -> str:
 
 def signed(value: float | None, digits: int = DIGITS) -> str:
     """A figure whose sign carries meaning, so a plus is written too."""
-    text = figure(value, digits)
+    text = written(value, digits)
     return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text

@@ -15,15 +15,33 @@ RECENT = 5
 """The next measurement is expected to take as long as the median of so many: one that was held up does not count."""
 
 
+class Spent:
+    """What measurements of one kind have taken."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.costs: deque[float] = deque(maxlen=RECENT)
+        """Of the last ones."""
+
+    def add(self, cost: float) -> None:
+        """Count one that took so long."""
+        self.total += cost
+        self.costs.append(cost)
+
+
 class Clock:
     """How long training and measuring have taken since the clock was started."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.now = now
-        self.measuring = 0.0
-        self.costs: deque[float] = deque(maxlen=RECENT)
-        """What the last measurements took."""
+        self.usual, self.tests = Spent(), Spent()
+        """Measurements without the functional tests, and those tests."""
         self._started: float | None = None
+
+    @property
+    def measuring(self) -> float:
+        """All that was not training."""
+        return self.usual.total + self.tests.total
 
     def start(self) -> None:
         """Begin to count, if it has not begun."""
@@ -42,17 +60,25 @@ class Clock:
 
     @contextmanager
     def measured(self, already_spent: float = 0.0) -> Iterator[None]:
-        """Count what happens inside, and what was spent on it before, as measuring."""
+        """Count what happens inside, and what was spent on it before, as measuring; `tested` inside counts apart."""
+        begun, tests = self.now(), self.tests.total
+        try:
+            yield
+        finally:
+            self.add(self.now() - begun + already_spent - (self.tests.total - tests))
+
+    @contextmanager
+    def tested(self) -> Iterator[None]:
+        """Count what happens inside as functional tests."""
         begun = self.now()
         try:
             yield
         finally:
-            self.add(self.now() - begun + already_spent)
+            self.tests.add(self.now() - begun)
 
     def add(self, cost: float) -> None:
         """Count one measurement that took so long."""
-        self.measuring += cost
-        self.costs.append(cost)
+        self.usual.add(cost)
 
 
 class EverySteps:
@@ -82,9 +108,15 @@ class TimeBudget:
 
     def due(self, step: int, clock: Clock) -> bool:
         """Whether to measure after this step."""
-        if not clock.costs:
-            return True
-        return clock.measuring + median(clock.costs) <= self.share * clock.training
+        return self.pays_for(clock.usual, clock)
+
+    def pays_for(self, spent: Spent, clock: Clock) -> bool:
+        """Whether one more measurement of a kind fits."""
+        return not spent.costs or spent.total + median(spent.costs) <= self.share * clock.training
+
+    def halved(self) -> TimeBudget:
+        """Half of it."""
+        return TimeBudget(self.share / 2)
 
 
 Cadence = EverySteps | TimeBudget

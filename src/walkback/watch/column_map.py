@@ -1,4 +1,4 @@
-"""Which column of a log holds which figure of the protocol: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`."""
+"""Which column of a log holds which value of the protocol: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`."""
 
 from __future__ import annotations
 
@@ -12,36 +12,42 @@ from walkback.errors import InputError, RecordError
 from walkback.protocol.schema import shortened
 from walkback.registry import did_you_mean
 
-FIGURES = ("acc", "acc_percent", "frozen_acc", "c", "error", "epoch", "step", "seconds", "name")
+SINGLE = (
+    "acc", "acc_percent", "frozen_acc", "frozen_acc_percent", "c", "error", "loss", "epoch", "step", "seconds", "name",
+)  # fmt: skip
 _SITE = re.compile(r"([hg])(?:_(\d+|L))?")
-KNOWN = ("h_0", "h_L", "g_L", "h", "g", *FIGURES)
+KNOWN = ("h_0", "h_L", "g_L", "h", "g", *SINGLE)
 """What a message lists; any site may be named."""
 _LISTED = 40
+_COMMA = re.compile(r"(?<!\\),")
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """Figure → column. Sites are `h_0` … `h_L` and `g_0` … `g_L`; `h` or `g` alone is a column of lists."""
+    """Value → column. Sites are `h_0` … `h_L` and `g_0` … `g_L`; `h` or `g` alone is a column of lists."""
 
     columns: Mapping[str, str]
 
     def __post_init__(self) -> None:
         for key in self.columns:
-            if key not in FIGURES and not _SITE.fullmatch(key):
-                raise InputError(f"the map names an unknown figure {key!r}. {did_you_mean(key, KNOWN)}")
+            if key not in SINGLE and not _SITE.fullmatch(key):
+                raise InputError(f"the map names an unknown value {key!r}. {did_you_mean(key, KNOWN)}")
         if not any(_SITE.fullmatch(key) for key in self.columns):
             raise InputError("the map names no site; expected at least one of h_0 … h_L and g_0 … g_L.")
 
     @classmethod
     def parse(cls, text: str) -> ColumnMap:
-        """A map from `figure=column` pairs, separated by commas."""
+        """A map from `value=column` pairs, separated by commas; a comma of a column's own name is written `\\,`."""
         columns: dict[str, str] = {}
-        for pair in filter(None, (part.strip() for part in text.split(","))):
-            key, equals, column = pair.partition("=")
+        for pair in filter(None, (part.strip() for part in _COMMA.split(text))):
+            key, equals, column = pair.replace("\\,", ",").partition("=")
             if not equals or not column:
-                raise InputError(f"--map has {pair!r}; expected figure=column pairs such as h_L=stream,g_L=gradient.")
+                raise InputError(
+                    f"--map has {pair!r}; expected name=column pairs such as h_L=stream,g_L=gradient. A comma in the "
+                    "name of a column is written \\,"
+                )
             columns[key.strip()] = column.strip()
         return cls(columns)
 
@@ -55,8 +61,8 @@ class ColumnMap:
                 f"{where} has no column {', '.join(map(repr, missing))}. Its columns: {listed or 'none'}."
             )
 
-    def figures(self, row: Row, where: str) -> dict[str, Any]:
-        """The figures in one row, as numbers; empty cells are left out."""
+    def values(self, row: Row, where: str) -> dict[str, Any]:
+        """The values in one row, as numbers; empty cells are left out."""
         found: dict[str, Any] = {}
         for key, column in self.columns.items():
             value = row.get(column)
@@ -65,10 +71,10 @@ class ColumnMap:
         return found
 
 
-def norms_by_site(figures: Mapping[str, Any], letter: str, blocks: int) -> dict[int, float]:
+def norms_by_site(values: Mapping[str, Any], letter: str, blocks: int) -> dict[int, float]:
     """The norms of one kind, by the number of their site."""
     found: dict[int, float] = {}
-    for key, value in figures.items():
+    for key, value in values.items():
         match = _SITE.fullmatch(key)
         if match is None or match[1] != letter:
             continue
@@ -79,10 +85,10 @@ def norms_by_site(figures: Mapping[str, Any], letter: str, blocks: int) -> dict[
     return found
 
 
-def blocks_in(figures: Mapping[str, Any]) -> int | None:
-    """L, where the figures show it: a list of all sites, or every site from 0 to the last by its number."""
-    sites = [match for match in map(_SITE.fullmatch, figures) if match is not None]
-    lists = [len(figures[match[0]]) - 1 for match in sites if match[2] is None]
+def blocks_in(values: Mapping[str, Any]) -> int | None:
+    """L, where the values show it: a list of all sites, or every site from 0 to the last by its number."""
+    sites = [match for match in map(_SITE.fullmatch, values) if match is not None]
+    lists = [len(values[match[0]]) - 1 for match in sites if match[2] is None]
     if lists:
         return lists[0]
     for letter in "hg":
@@ -106,4 +112,5 @@ def _number(value: Any, key: str, where: str) -> Any:
         return number
     except (TypeError, ValueError, OverflowError):
         kind = "a list of numbers" if match is not None and match[2] is None else "a number"
-        raise RecordError(f"{where} holds {shortened(value)}; expected {kind}.") from None
+        advice = " Write decimals with a point." if isinstance(value, str) and "," in value else ""
+        raise RecordError(f"{where} holds {shortened(value)}; expected {kind}.{advice}") from None

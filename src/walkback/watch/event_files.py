@@ -9,7 +9,7 @@ from typing import Any
 from walkback.errors import RecordError
 from walkback.extras import optional
 from walkback.protocol.diagnostics.known import scalars
-from walkback.watch.column_map import FIGURES, ColumnMap, Row
+from walkback.watch.column_map import SINGLE, ColumnMap, Row
 
 PREFIX = "walkback/"
 HIDDEN, GRADIENT = f"{PREFIX}h_norm/site_", f"{PREFIX}g_norm/site_"
@@ -56,8 +56,6 @@ def own_columns(rows: Iterable[Row]) -> ColumnMap | None:
     others = {"acc": ACCURACY, "epoch": EPOCH, "error": ERROR, "step": STEP}
     # A map names the figure of a diagnostic by its letter, where a log can hold it.
     others |= {
-        one.letter: f"{PREFIX}{scalar.tag}"
-        for one, scalar in scalars().values()
-        if scalar.tag and one.letter in FIGURES
+        one.letter: f"{PREFIX}{scalar.tag}" for one, scalar in scalars().values() if scalar.tag and one.letter in SINGLE
     }
     return ColumnMap(columns | {figure: tag for figure, tag in others.items() if tag in tags})

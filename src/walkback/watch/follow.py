@@ -8,6 +8,7 @@ from walkback.errors import RecordError
 from walkback.protocol.judge import read
 from walkback.protocol.records import Measurements
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import StopPolicy
 from walkback.watch.trace import NamedRun, RunInTrace, Runs, named
@@ -25,12 +26,14 @@ class RunTrail(RunInTrace):
     ) -> None:
         super().__init__(identity, told_by)
         self.trail = Trail(policy)
+        self._losses = LossCourse()
         self.holds_figures = False
         """Whether any line holds norms, or says why there are none."""
         self._thresholds, self._sites = thresholds, 0
 
     def add(self, line: TraceLine, measured: Measurements) -> None:
         """Judge the line."""
+        measured = self._losses.with_decrease(line.at, line.loss, measured)
         self.trail.add(line.at, measured, read(measured, self._thresholds), line.seconds)
         self._sites = line.sites or self._sites
         self.holds_figures |= bool(line.residual_norms or line.bp_grad_norms or line.unmeasured)

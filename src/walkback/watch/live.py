@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from walkback.protocol.diagnostics.known import scalars
-from walkback.protocol.wording import figure
+from walkback.protocol.diagnostics.of_others import read_by
+from walkback.protocol.wording import signed, written
 from walkback.watch.policy import Decision
 from walkback.watch.trace_line import TraceLine
 
@@ -21,9 +22,9 @@ def one_line(line: TraceLine, decision: Decision) -> str:
     for one, scalar in scalars().values():
         if not scalar.live:
             continue
-        value = scalar.read(measured, one().judge(measured).figure if scalar.of is None else None)
+        value = scalar.read(measured, read_by(one, {}, measured).value if scalar.of is None else None)
         if value is not None:
-            parts.append(f"{scalar.heading} {figure(value)}")
+            parts.append(f"{scalar.heading} {signed(value) if scalar.signed else written(value)}")
     if decision.first_fired:
         parts.append("fired " + ", ".join(f"({letter}) {at}" for letter, at in decision.first_fired.items()))
     if line.overhead is not None:

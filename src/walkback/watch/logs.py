@@ -12,6 +12,7 @@ from walkback.errors import InputError, RecordError
 from walkback.protocol.schema import parse_json
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
+from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.partial import PartialMeasurements, partial_audit
 from walkback.watch.policy import StopPolicy
@@ -37,7 +38,9 @@ def csv_rows(path: Path) -> list[Row]:
     """The rows of a CSV file with a heading."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            table = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            heading = file.readline()
+            file.seek(0)
+            table = csv.DictReader(file, delimiter=_separator(path, heading))
             columns, rows = list(table.fieldnames or ()), list[Row](table)
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
@@ -49,9 +52,14 @@ def csv_rows(path: Path) -> list[Row]:
     for number, row in enumerate(rows, 1):
         if None in row:
             raise RecordError(f"{path}, row {number} has more cells than the heading has columns ({len(columns)}).")
-    if len(columns) == 1 and ";" in columns[0]:
-        raise RecordError(f"{path} has one column, {columns[0]!r}: its separator seems to be ';'. Save it with commas.")
     return rows
+
+
+def _separator(path: Path, heading: str) -> str:
+    """Tabs in .tsv files; semicolons where the heading has those and no comma, as spreadsheets in Europe write it."""
+    if path.suffix == ".tsv":
+        return "\t"
+    return ";" if ";" in heading and "," not in heading else ","
 
 
 def json_rows(path: Path) -> list[Row]:
@@ -93,19 +101,19 @@ def runs_in(
     log.columns.check(rows, str(path))
     runs: dict[str, dict[At, dict[str, Any]]] = {}
     for number, row in enumerate(rows, 1):
-        figures = log.columns.figures(row, f"{path}, row {number}")
-        name = figures.pop("name", path.stem)
-        at = _moment(figures, number)
-        # Loggers write the figures of one epoch in several rows, each with some of the columns.
-        runs.setdefault(name, {}).setdefault(at, {}).update(figures)
+        values = log.columns.values(row, f"{path}, row {number}")
+        name = values.pop("name", path.stem)
+        at = _moment(values, number)
+        # Loggers write the values of one epoch in several rows, each with some of the columns.
+        runs.setdefault(name, {}).setdefault(at, {}).update(values)
     judged = {name: _judged(moments, log, path, thresholds, policy) for name, moments in runs.items()}
     if not any(map(len, judged.values())):
         raise RecordError(f"{path}: no row holds the size of the stream or of a gradient in the mapped columns.")
     return {name: trail for name, trail in judged.items() if len(trail)}
 
 
-def _moment(figures: dict[str, Any], number: int) -> At:
-    epoch, step = figures.pop("epoch", None), figures.pop("step", None)
+def _moment(values: dict[str, Any], number: int) -> At:
+    epoch, step = values.pop("epoch", None), values.pop("step", None)
     if epoch is None and step is None:
         return At(step=number)
     return At(epoch=_whole(epoch), step=int(step) if step is not None and epoch is None else None)
@@ -122,37 +130,49 @@ def _judged(
     thresholds: DiagnosticThresholds | None,
     policy: StopPolicy | None,
 ) -> Trail:
-    trail = Trail(policy, goes_back=False)
-    for at, figures in moments.items():
-        known = _known(figures, log, f"{path}, {at}")
+    trail, losses = Trail(policy, goes_back=False), LossCourse()
+    for at, values in moments.items():
+        known, fell = _known(values, log, f"{path}, {at}"), losses.see(at, values.get("loss"))
         if known is not None:
-            report = partial_audit(known, thresholds)
-            trail.add(at, report, report.readings, figures.get("seconds"))
+            report = partial_audit(known.model_copy(update={"training_loss": fell}), thresholds)
+            trail.add(at, report, report.readings, values.get("seconds"))
     return trail
 
 
-def _known(figures: dict[str, Any], log: LogColumns, where: str) -> PartialMeasurements | None:
+def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasurements | None:
     """What one moment holds; None where no site was recorded."""
-    blocks = log.blocks or blocks_in(figures)
+    blocks = log.blocks or blocks_in(values)
     if blocks is None:
-        if not any(key[0] in "hg" for key in figures):
+        if not any(key[0] in "hg" for key in values):
             return None
         raise InputError(f"{where}: the number of blocks is not known from the columns. Give it with --blocks.")
-    hiddens, grads = (norms_by_site(figures, letter, blocks) for letter in "hg")
+    hiddens, grads = (norms_by_site(values, letter, blocks) for letter in "hg")
     if not hiddens and not grads:
         return None
-    accuracy = figures["acc_percent"] / 100 if "acc_percent" in figures else figures.get("acc")
+    for key in ("acc", "frozen_acc"):
+        if values.get(key, 0) > 1:
+            raise RecordError(
+                f"{where}: {key} is {values[key]:g}; expected a share from 0 to 1. If the column holds per cent, map "
+                f"it as {key}_percent=COLUMN."
+            )
+    accuracy, frozen = (_share(values, key) for key in ("acc", "frozen_acc"))
     try:
         known = PartialMeasurements(
             blocks=blocks,
             residual_norms=hiddens,
             bp_grad_norms={site: norm * log.loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
-            cross_batch_stability=figures.get("c"),
-            error_size=figures.get("error"),
+            cross_batch_stability=values.get("c"),
+            error_size=values.get("error"),
             headline_acc=accuracy,
-            frozen_baseline_acc=figures.get("frozen_acc"),
+            frozen_baseline_acc=frozen,
         )
         known.measurements()
     except InputError as error:
         raise RecordError(f"{where}: {error}.") from None
     return known
+
+
+def _share(values: Mapping[str, Any], key: str) -> float | None:
+    """An accuracy, whether the log has it as a share or in per cent."""
+    percent: float | None = values.get(f"{key}_percent")
+    return percent / 100 if percent is not None else values.get(key)

@@ -36,11 +36,13 @@ from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
+from walkback.watch.functional_tests import shared_out
 from walkback.watch.live import LiveLine
+from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
-from walkback.watch.probed import accuracy_of_frozen, identity_of, pass_of, taken
+from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, pass_of, taken, with_scores
 from walkback.watch.trace import OpenTrace
 from walkback.watch.trace_line import TraceLine, line_of
 from walkback.watch.training_pass import LossReduction, TrainingPass
@@ -68,6 +70,8 @@ class Monitor:
         every: measure at every so many training steps.
         budget: where `every` is not given, the share of the training time that measuring may take.
         credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
+        functional: on how many samples to test the credit too (perturbation ρ and nudge), as for `diagnose`; with a
+            budget, in those measurements that half of it pays for, and with `every` in each.
         blocks: as for `diagnose`; so are the next eight.
         stem: what comes before h_0.
         head: what comes after the last site.
@@ -99,6 +103,7 @@ class Monitor:
         every: int | None = None,
         budget: float = DEFAULT_SHARE,
         credit: CreditRule | CreditFunction | None = None,
+        functional: int | None = None,
         blocks: Blocks = None,
         stem: Blocks = None,
         head: Blocks = None,
@@ -117,7 +122,8 @@ class Monitor:
     ) -> None:
         self.panel, stops = panel, panel_named(panel).stops
         self.course = Course(StopPolicy.of(stops if stop_on is None else stop_on, patience, warmup))
-        self.cadence = cadence_of(every, budget)
+        self.clock = Clock()
+        self.cadence, self._tests = shared_out(cadence_of(every, budget), self.clock, functional is not None)
         self.thresholds = thresholds or DiagnosticThresholds()
         self.baseline = accuracy_of_frozen(frozen_baseline_acc)
         self.probe = Probe(
@@ -131,9 +137,10 @@ class Monitor:
             max_batches=max_batches,
             reference=reference,
             gradients=gradients,
+            functional=functional,
         )
         check_matched(self.baseline, self.probe.model, self.probe.chain)
-        self.clock = Clock()
+        self._losses = LossCourse()
         self._latest: Measurements | None = None
         self._unmeasured: tuple[Decision, Decision] | None = None
         self.training_pass: TrainingPass | None = None
@@ -170,14 +177,21 @@ class Monitor:
         return self.clock.overhead
 
     def step(
-        self, *, epoch: int | float | None = None, accuracy: float | None = None, step: int | None = None
+        self,
+        *,
+        epoch: int | float | None = None,
+        accuracy: float | None = None,
+        step: int | None = None,
+        loss: float | None = None,
     ) -> Decision:
         """Measure if it is time to, and say whether to go on.
 
-        With `accuracy`, or an `epoch` that the call before did not have: the end of an epoch, always measured, on the
-        held batches. Else a training step, measured when the cadence says so.
+        With `accuracy`, `loss`, or an `epoch` that the call before did not have: the end of an epoch, always measured,
+        on the held batches. Else a training step, measured when the cadence says so. `loss` is the mean training loss
+        of the epoch that ends, for the trace.
         """
-        ends_epoch = accuracy is not None or (epoch is not None and epoch != self._epoch)
+        loss = checked_loss(loss, epoch)
+        ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
         self._epoch = epoch if epoch is not None else self._epoch
         if step is not None:
             self.steps = step
@@ -188,7 +202,7 @@ class Monitor:
         if not ends_epoch and not self.cadence.due(self.steps, self.clock):
             return self._as_before
         at = At(epoch=epoch, step=self.steps or None)
-        return self._measured(at, "probe", self._probe, accuracy)
+        return self._measured(at, "probe", self._probe, accuracy, loss=loss)
 
     @contextmanager
     def watch_training(
@@ -229,12 +243,13 @@ class Monitor:
 
     def _resume(self, lines: Sequence[TraceLine]) -> None:
         for line in lines:
-            self.course.see(line.at, read(line.measurements(), self.thresholds))
+            measured = self._losses.with_decrease(line.at, line.loss, line.measurements())
+            self.course.see(line.at, read(measured, self.thresholds))
         if lines:
             self.steps = lines[-1].step or 0
 
     def _probe(self) -> Measurements:
-        return self.probe.measure(self.thresholds.g_norm_floor)
+        return self.probe.measure(self.thresholds.g_norm_floor, self._tests)
 
     def _from_training_pass(self, epoch: float | None, training_pass: TrainingPass) -> Decision:
         """What the passes since the last step say. Kept short: with every=1 this runs after every training step."""
@@ -252,38 +267,30 @@ class Monitor:
         return decision
 
     def _measured(
-        self, at: At, source: str, measure: Callable[[], Measurements], accuracy: float | None, already_spent: float = 0
-    ) -> Decision:
+        self, at: At, source: str, measure: Callable[[], Measurements], accuracy: float | None,
+        already_spent: float = 0, loss: float | None = None,
+    ) -> Decision:  # fmt: skip
         """Measure, judge, decide, write."""
         with self.clock.measured(already_spent):
             try:
-                measured, why_not = self._with_scores(measure(), accuracy), ""
+                measured, why_not = with_scores(measure(), accuracy, self.baseline), ""
             except WalkbackError as error:
                 # A network that cannot be measured is still being trained, and goes on.
                 measured, why_not = Measurements(), str(error)
                 warnings.warn(f"{at}: not measured: {error}", WalkbackWarning, stacklevel=3)
+            measured = self._losses.with_decrease(at, loss, measured)
             self._latest = None if why_not else measured
             readings = read(measured, self.thresholds) if not why_not else ()
             decision = self.course.see(at, readings)
             now, training = self.clock.now(), self.clock.training
             line = line_of(
                 measured, readings, epoch=at.epoch, step=at.step, source=source, unmeasured=why_not,
-                action=decision.action, reason=decision.reason, seconds=now - self._last_written,
+                action=decision.action, reason=decision.reason, seconds=now - self._last_written, loss=loss,
                 overhead=self.clock.measuring / training if training > 0 else None,
             )  # fmt: skip
             self._last_written = now
             self._tell(line, decision)
         return decision
-
-    def _with_scores(self, measured: Measurements, accuracy: float | None) -> Measurements:
-        """The measurements with the scores that the caller gave."""
-        known: dict[str, Any] = {"headline_acc": accuracy}
-        if self.baseline is not None:
-            known |= {"frozen_baseline_acc": self.baseline.accuracy, "frozen": self.baseline.frozen}
-        given = {name: value for name, value in known.items() if value is not None}
-        if not given:
-            return measured
-        return Measurements(**{name: getattr(measured, name) for name in Measurements.model_fields} | given)
 
     def _tell(self, line: TraceLine, decision: Decision) -> None:
         if self._open_trace is not None:

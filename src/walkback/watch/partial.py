@@ -12,7 +12,7 @@ from pydantic import Field
 
 from walkback.errors import InputError
 from walkback.protocol.judge import judge
-from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.records import DiagnosticReport, Measurements, TrainingLoss
 from walkback.protocol.schema import Number, Record
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -29,12 +29,13 @@ class PartialMeasurements(Record):
     error_size: Number | None = None
     headline_acc: Number | None = None
     frozen_baseline_acc: Number | None = None
+    training_loss: TrainingLoss | None = None
 
     def measurements(self) -> Measurements:
         """What is whole, for the exact judgement; figures of some sites only are kept under `extra`."""
         fields: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("cross_batch_stability", "error_size", "headline_acc", "frozen_baseline_acc")
+            for name in ("cross_batch_stability", "error_size", "headline_acc", "frozen_baseline_acc", "training_loss")
         }
         extra: dict[str, float] = {}
         for name, letter in (("residual_norms", "h"), ("bp_grad_norms", "g")):

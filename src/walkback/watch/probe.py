@@ -2,7 +2,8 @@
 
 The blocks are looked for once, and the passes that only check the network are not repeated; that the gradient is the
 network's is checked once, and again where the network's structure changes; the fp64 twin runs where (b) fires, which is
-when its answer matters.
+when its answer matters. The functional tests of the credit take many passes, and run where their share of the time
+allows it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
+from walkback.protocol.functional_meter import tester_of
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import Loss
 from walkback.protocol.own_loss import loss_taken
@@ -32,6 +34,7 @@ from walkback.protocol.session import LOOK_SAMPLES
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import AsFound, underneath, untouched
+from walkback.watch.functional_tests import FunctionalTests
 
 SAME_GRADIENT = 1e-3
 """Up to which relative difference a declared gradient is the true one."""
@@ -53,7 +56,10 @@ class Probe:
         max_batches: int | None = None,
         reference: nn.Module | str | None = None,
         gradients: bool = True,
+        functional: int | None = None,
     ) -> None:
+        self.functional = functional
+        tester_of(credit, functional)  # refused before anything is measured
         self.model = underneath(model)
         self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
         self.credit = credit
@@ -87,10 +93,13 @@ class Probe:
     def _structure_now(self) -> list[tuple[str, type]]:
         return [(name, type(module)) for name, module in self.model.named_modules()]
 
-    def measure(self, floor: float = DiagnosticThresholds().g_norm_floor) -> Measurements:
+    def measure(
+        self, floor: float = DiagnosticThresholds().g_norm_floor, tests: FunctionalTests | None = None
+    ) -> Measurements:
         """Every diagnostic's figures on the held batches; the network is left as it was found.
 
-        The fidelity to fp64 is measured where the deepest gradient is under `floor`.
+        The fidelity to fp64 is measured where the deepest gradient is under `floor`; the functional tests are made
+        where they were asked for, and `tests` has the time for them.
         """
         with untouched(self.model) as as_found, self.source.untouched():
             first = next(self._read())
@@ -101,6 +110,8 @@ class Probe:
                 # A backward pass of the network's own came by that the check has not seen.
                 self.reference = self._find_reference(first)
                 fields = self._measured(as_found)
+            if self.functional is not None:
+                fields |= (tests or FunctionalTests()).fields(lambda: self._tested(first, as_found))
             norms = fields.get("bp_grad_norms")
             if norms is not None and not norms[-1] >= floor:
                 exact = self.reference.exact_on(self.model, self.chain, first, self.taken.loss)
@@ -121,8 +132,17 @@ class Probe:
         if not self.source.gradients:
             fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
         elif meter is not None:
-            fields["alignment"] = meter.figures()
+            fields["alignment"] = meter.measured()
         return fields
+
+    def _tested(self, first: Batch, as_found: AsFound) -> dict[str, Any]:
+        """ρ and nudge on the first samples, whether or not there is a gradient to compare with."""
+        tester = tester_of(self.credit, self.functional)
+        assert tester is not None
+        seen = self.reference.capture(self.model, self.chain, first, self.taken.loss, self.reduction)
+        with as_found():
+            tester.keep(first, seen)
+        return tester.fields(self.model, self.chain, self.taken.loss, self.reference.sight)
 
     def bent_training_pass(self) -> str:
         """Why the gradient of the training pass is not the network's, so that nothing can be read there; else empty."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from walkback.protocol.judge import read
 from walkback.protocol.schema import Record
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import Decision, StopPolicy
 from walkback.watch.trace_line import TraceLine
@@ -38,9 +39,9 @@ def trail_of(
     lines: Iterable[TraceLine], thresholds: DiagnosticThresholds | None = None, policy: StopPolicy | None = None
 ) -> Trail:
     """The lines of a trace, each judged under these thresholds."""
-    trail = Trail(policy)
+    trail, losses = Trail(policy), LossCourse()
     for line in lines:
-        measured = line.measurements()
+        measured = losses.with_decrease(line.at, line.loss, line.measurements())
         trail.add(line.at, measured, read(measured, thresholds), line.seconds)
     return trail
 

@@ -6,18 +6,60 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from walkback.protocol.diagnostics.known import traced
-from walkback.protocol.records import Alignment, Measurements, Reading, ReferenceCheck, State
-from walkback.protocol.schema import Counts, Number, Numbers
+from walkback.protocol.diagnostics.known import traced, traced_intervals
+from walkback.protocol.records import Alignment, Interval, Measurements, Reading, ReferenceCheck, State
+from walkback.protocol.schema import Counts, Number, Numbers, Record
 from walkback.watch.moment import At
 
 DIGITS = 6
 
 
+FUNCTIONAL = ("functional_samples", "no_functional")
+"""What a line says of the functional tests beside their values."""
 COUNTED = ("hiddens", "grads", "logits")
 """Of what a line counts the samples with a NaN or Inf."""
+
+
+class TracedIntervals(Record):
+    """Intervals of one quantity, in few bytes: how they were made is said once."""
+
+    level: Number
+    how: tuple[str, ...]
+    """Of each; one word for all of them where they were made alike."""
+    bounds: tuple[tuple[Number, Number], ...]
+    per_site: bool = True
+    """Whether there is one for each site, or one alone."""
+
+    @classmethod
+    def of(cls, found: Interval | Sequence[Interval]) -> TracedIntervals | None:
+        """Take down one, or one for each site; None where there are none."""
+        every = (found,) if isinstance(found, Interval) else tuple(found)
+        if not every:
+            return None
+        how = tuple(interval.how for interval in every)
+        return cls(
+            level=every[0].level,
+            how=how[:1] if len(set(how)) == 1 else how,
+            bounds=tuple((interval.low, interval.high) for interval in every),
+            per_site=not isinstance(found, Interval),
+        )
+
+    @model_validator(mode="after")
+    def _fit(self) -> TracedIntervals:
+        if len(self.how) not in (1, len(self.bounds)) or not (self.bounds and (self.per_site or len(self.bounds) == 1)):
+            raise ValueError(f"{len(self.bounds)} intervals with {len(self.how)} words on how they were made")
+        return self
+
+    def intervals(self) -> tuple[Interval, ...] | Interval:
+        """As `Measurements` holds them."""
+        how = self.how * len(self.bounds) if len(self.how) == 1 else self.how
+        made = tuple(
+            Interval(low=low, high=high, level=self.level, how=words)
+            for (low, high), words in zip(self.bounds, how, strict=True)
+        )
+        return made if self.per_site else made[0]
 
 
 class TraceLine(At):
@@ -41,6 +83,14 @@ class TraceLine(At):
     reference_fidelity: Numbers | None = None
     alignment: Numbers | None = None
     deep_alignment: Number | None = None
+    perturbation_rho: Numbers | None = None
+    scaled_rho: Numbers | None = None
+    nudge: Numbers | None = None
+    functional_samples: int | None = None
+    no_functional: str = ""
+    """Why ρ and nudge are not there, where they were asked for."""
+    intervals: dict[str, TracedIntervals] = Field(default_factory=dict)
+    """Of the quantities whose intervals are traced, by the name of the field that holds them."""
     frozen_baseline_acc: Number | None = None
     nonfinite: dict[str, Counts] = Field(default_factory=dict)
     """How many samples had a NaN or Inf: `hiddens` and `grads` at each site, and `logits`; zeros left out."""
@@ -82,6 +132,8 @@ class TraceLine(At):
     def measurements(self) -> Measurements:
         """The figures to judge; what the line lacks stays not measured."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in traced() if name in TraceLine.model_fields}
+        fields |= {name: kept.intervals() for name, kept in self.intervals.items() if name in traced_intervals()}
+        fields |= {name: getattr(self, name) for name in FUNCTIONAL}
         fields["extra"] = self.extra
         if self.site_stabilities:
             fields["stability_layer"] = middle = (len(self.site_stabilities) - 1) // 2
@@ -111,6 +163,7 @@ def traced_figures(measured: Measurements, readings: Sequence[Reading]) -> dict[
     kept = {name: value for name in traced() if (value := measured.value_of(name)) is not None}
     fields = {name: value for name, value in kept.items() if name in TraceLine.model_fields}
     fields["extra"] = {name: value for name, value in kept.items() if name not in TraceLine.model_fields}
+    fields |= {name: getattr(measured, name) for name in FUNCTIONAL}
     if measured.headline_acc is not None:
         fields["accuracy"] = measured.headline_acc
     if measured.alignment is not None:
@@ -119,10 +172,17 @@ def traced_figures(measured: Measurements, readings: Sequence[Reading]) -> dict[
     short: dict[str, Any] = rounded(fields)
     return short | {
         "reference_check": None if check is None or check.passed else check,
+        "intervals": _intervals(measured),
         "nonfinite": nonfinite_counts(measured),
         "samples": measured.samples,
         "fired": tuple(r.letter for r in readings if r.state is State.FIRE),
     }
+
+
+def _intervals(measured: Measurements) -> dict[str, TracedIntervals]:
+    known = {name: found for name in traced_intervals() if (found := measured.value_of(name)) is not None}
+    kept = ((name, TracedIntervals.of(found)) for name, found in known.items())
+    return {name: each.model_copy(update={"bounds": rounded(each.bounds)}) for name, each in kept if each is not None}
 
 
 def nonfinite_counts(measured: Measurements) -> dict[str, tuple[int, ...]]:

@@ -20,13 +20,13 @@ ACCURACY, SECONDS = "accuracy", "seconds"
 """The series that no diagnostic has to declare."""
 
 
-def figures() -> dict[str, tuple[str, Scalar]]:
+def timed_scalars() -> dict[str, tuple[str, Scalar]]:
     """The scalars that a course is drawn by, by name: those of every diagnostic, with its letter."""
     return {name: (one.letter, scalar) for name, (one, scalar) in scalars().items() if scalar.timed}
 
 
-def _value(scalar: Scalar, measured: Measurements, figure: float | None) -> float | None:
-    value = scalar.read(measured, figure)
+def _value(scalar: Scalar, measured: Measurements, value: float | None) -> float | None:
+    value = scalar.read(measured, value)
     return scalar.partly(measured) if value is None and scalar.partly is not None else value
 
 
@@ -85,8 +85,8 @@ class Trail:
         """The moment at which the policy would have stopped the run."""
         self._goes_back = goes_back
         self._places: list[Place] = []
-        self._figures = figures()
-        self._columns = {name: Column() for name in (*self._figures, ACCURACY, SECONDS)}
+        self._scalars = timed_scalars()
+        self._columns = {name: Column() for name in (*self._scalars, ACCURACY, SECONDS)}
         self._kinds: array[int] = array("L")
         self._signs: dict[tuple[Sign, ...], int] = {}
 
@@ -100,12 +100,12 @@ class Trail:
         """Take in the next moment."""
         while self._goes_back and self._places and no_later(at.place, self._places[-1]):
             self._pop()
-        read = {reading.letter: reading.figure for reading in readings}
-        for name, (letter, scalar) in self._figures.items():
+        read = {reading.letter: reading.value for reading in readings}
+        for name, (letter, scalar) in self._scalars.items():
             self._columns[name].append(_value(scalar, measured, read.get(letter)))
         self._columns[ACCURACY].append(measured.headline_acc)
         self._columns[SECONDS].append(seconds)
-        signs = tuple(Sign(r.letter, r.state, r.reason, r.case, r.figure is not None) for r in readings)
+        signs = tuple(Sign(r.letter, r.state, r.reason, r.case, r.value is not None) for r in readings)
         self._kinds.append(self._signs.setdefault(signs, len(self._signs)))
         self._places.append(at.place)
         self.last = measured
@@ -127,8 +127,8 @@ class Trail:
         return At.model_construct(epoch=epoch, step=step)
 
     def series(self, name: str) -> list[float | None]:
-        """One figure at every moment: a name of `figures()`, `accuracy` or `seconds`."""
-        if name not in self._columns and name in figures():
+        """One value at every moment: a name of `scalars()`, `accuracy` or `seconds`."""
+        if name not in self._columns and name in timed_scalars():
             # Of a diagnostic that came after this course.
             return [None] * len(self)
         return self._columns[name].values()
@@ -149,7 +149,7 @@ class Trail:
 
     @property
     def measured_letters(self) -> set[str]:
-        """The diagnostics that had a figure at any moment."""
+        """The diagnostics that had a value at any moment."""
         seen = set(self._kinds)
         return {s.letter for signs, kind in self._signs.items() if kind in seen for s in signs if s.measured}
 

@@ -160,7 +160,7 @@ def tested(rho, nudge, decrease):
         "perturbation": {"absolute": {"credit": by_credit}},
         "nudge": {"unit_rms": {"0.01": {"mean": [9.0, *[nudge] * 3, 9.0]}}},
     }
-    losses = [{"loss": None}, {"loss": decrease + 1.5}, {"loss": 1.7}, {"loss": 1.5}]
+    losses = [{"epoch": epoch, "loss": loss} for epoch, loss in enumerate([None, decrease + 1.5, 1.7, 1.5])]
     return {"functional": functional, "trace": losses}
 
 

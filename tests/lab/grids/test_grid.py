@@ -24,13 +24,27 @@ from walkback.errors import InputError, UnknownName, WalkbackError
 from walkback.lab.grids.executors import Began, Elsewhere, Ended, LocalProcesses
 from walkback.lab.grids.grid import GridConfig, row_of, rows_named, unique_runs
 from walkback.lab.grids.presets import preset
+from walkback.lab.grids.presets.record import recorded
 from walkback.lab.runs import lock
 from walkback.lab.runs.store import RunStore
 from walkback.lab.studies.audit_of_grid import audit_of
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import file_name
 
-GRID = ["--arch", "resmlp", "--data", "synthetic_teacher", "--methods", "dfa", "--seeds", "1", "2", "--epochs", "3"]
+GRID = [
+    "--arch",
+    "resmlp",
+    "--data",
+    "synthetic_teacher",
+    "--methods",
+    "dfa",
+    "dfa:credit_norm=per_sample",
+    "--seeds",
+    "1",
+    "2",
+    "--epochs",
+    "3",
+]
 GRID += ["--set", "arch.width=8", "arch.depth=1", "data.samples=1400", "--name", "tiny"]
 TIMES = {"seconds", "date", "commit"}
 
@@ -82,14 +96,20 @@ def copy(clean, tmp_path):
     return tmp_path
 
 
-def test_a_bare_dfa_is_both_norms_and_every_run_has_its_baseline():
+def test_every_method_that_is_asked_for_is_one_row_and_every_run_has_its_baseline():
     grid = GridConfig(architecture="resmlp", data="digits", rows=rows_named(["bp", "dfa"]), seeds=(1, 2))
     labels = [(cell.label, cell.config.seed) for cell in grid.cells()]
-    assert labels == [(label, seed) for label in ("bp", "dfa", "dfa_textbook") for seed in (1, 2)]
-    assert [cell.config.method_options["credit_norm"] for cell in grid.cells()][2::2] == ["per_sample", "none"]
+    assert labels == [(label, seed) for label in ("bp", "dfa") for seed in (1, 2)]
+    assert grid.cells()[2].config.method_options["credit_norm"] == "none"
     assert {cell.baseline.freezing for cell in grid.cells()} == {"blocks"}
-    assert len(grid.runs()) == 12
-    assert [config.seed for config in grid.runs()] == [1] * 6 + [2] * 6
+    assert len(grid.runs()) == 8
+    assert [config.seed for config in grid.runs()] == [1] * 4 + [2] * 4
+
+
+def test_the_record_has_dfa_with_both_norms():
+    rows = recorded(["bp", "dfa"])
+    assert [row.label for row in rows] == ["bp", "dfa", "dfa_textbook"]
+    assert [row.options["credit_norm"] for row in rows[1:]] == ["per_sample", "none"]
 
 
 def test_the_record_is_seven_rows_and_three_long_ones():
@@ -159,10 +179,10 @@ def test_bad_grids_are_refused():
 def test_the_audit_holds_reports_runs_summaries_and_config(clean):
     folder, done = clean
     found = audited(folder)
-    rows = [(label, seed) for label in ("dfa", "dfa_textbook") for seed in (1, 2)]
+    rows = [(label, seed) for label in ("dfa", "dfa:credit_norm=per_sample") for seed in (1, 2)]
     assert [(r["method_name"], r["seed"]) for r in found["reports"]] == rows
     assert [(r["label"], r["seed"], r["error"]) for r in found["runs"]] == [(*row, "") for row in rows]
-    assert [s["method_name"] for s in found["summaries"]] == ["dfa", "dfa_textbook"]
+    assert [s["method_name"] for s in found["summaries"]] == ["dfa", "dfa:credit_norm=per_sample"]
     for report, row in zip(found["reports"], found["runs"], strict=True):
         assert DiagnosticReport.from_dict(report).complete
         run = json.loads((folder / "results" / "runs" / f"{row['id']}.json").read_text())
@@ -236,7 +256,7 @@ def test_fewer_rows_do_not_replace_an_audit_on_record(copy):
     before = (copy / "results" / "audit_tiny.json").read_bytes()
     done = audit(copy, *fewer)
     assert done.returncode == 2
-    assert "holds runs that this grid has not: dfa 2, dfa_textbook 2" in done.stderr
+    assert "holds runs that this grid has not: dfa 2, dfa:credit_norm=per_sample 2" in done.stderr
     assert (copy / "results" / "audit_tiny.json").read_bytes() == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -20,8 +21,10 @@ from walkback.errors import InputError, MissingLibrary, RunError, WalkbackWarnin
 from walkback.lab.cli.grid_training import executor_from
 from walkback.lab.grids import listening, ray_connection
 from walkback.lab.grids.executors import Began, Ended, LocalProcesses, Reached
-from walkback.lab.grids.grid import GridConfig, rows_named
+from walkback.lab.grids.grid import GridConfig
+from walkback.lab.grids.presets.record import recorded
 from walkback.lab.grids.ray_cluster import RayCluster
+from walkback.lab.grids.ray_connection import use_token
 from walkback.lab.grids.train_grid import train_missing
 from walkback.lab.runs import lease
 from walkback.lab.runs.store import open_store
@@ -31,7 +34,7 @@ from walkback.lab.studies.audit_of_grid import audit_of
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*:pytest.PytestUnraisableExceptionWarning")
 
 GRID = GridConfig(
-    architecture="resmlp", data="synthetic_teacher", rows=rows_named(["dfa"]), seeds=(1, 2), epochs=12,
+    architecture="resmlp", data="synthetic_teacher", rows=recorded(["dfa"]), seeds=(1, 2), epochs=12,
     settings={"architecture_options": {"width": 8, "depth": 1}, "data_options": {"samples": 1400}},
 )  # fmt: skip
 TIMES = {"seconds", "date", "commit"}
@@ -223,3 +226,38 @@ def test_options_that_cannot_work_are_refused(monkeypatch):
 def test_a_cluster_that_is_not_there_is_named(address, tmp_path):
     with pytest.raises(RunError, match=f"no Ray cluster answers at '{address}'"):
         RayCluster(address).execute([tiny()], open_store(tmp_path), print)
+
+
+@pytest.mark.parametrize(
+    ("address", "environment", "file", "mode"),
+    [
+        ("head:6379", {}, True, "token"),
+        ("head:6379", {}, False, None),
+        ("head:6379", {"RAY_AUTH_TOKEN": "abc"}, False, "token"),
+        ("head:6379", {"RAY_AUTH_MODE": "disabled"}, True, "disabled"),
+        ("local", {}, True, None),
+    ],
+)
+def test_a_token_that_is_there_is_sent_unless_something_else_was_asked_for(
+    address, environment, file, mode, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if file:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("abc")
+    use_token(address)
+    assert os.environ.get("RAY_AUTH_MODE") == mode
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+
+
+def test_a_process_that_uses_ray_already_keeps_its_mode(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "abc")
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", ray_connection)
+    use_token("head:6379")
+    assert "RAY_AUTH_MODE" not in os.environ

@@ -24,10 +24,8 @@ def trained(architecture, steps=20, **settings):
     run = assemble(config, dataset.spec)
     for _ in range(steps):
         for inputs, targets in Batches(dataset.train, 640).epoch(0):
-            run.method.accumulate(inputs, targets)
-            run.optimizer.step()
-            run.optimizer.zero_grad()
-    return config, run.model, dataset
+            run.step(inputs, targets)
+    return config, run.method, dataset
 
 
 def accuracy(model, dataset):
@@ -39,8 +37,8 @@ def accuracy(model, dataset):
 
 
 def test_removed_blocks_of_a_convolutional_network_match_a_changed_copy():
-    config, model, dataset = trained("small_resnet")
-    figures = depth_tests(config, model, dataset)
+    config, method, dataset = trained("small_resnet")
+    figures, model = depth_tests(config, method, dataset), method.model
     assert figures["not_removed"] == ""
     for index in range(len(model.blocks)):
         twin = copy.deepcopy(model)
@@ -50,8 +48,8 @@ def test_removed_blocks_of_a_convolutional_network_match_a_changed_copy():
 
 @pytest.mark.parametrize("architecture", ["resmlp", "vit_mini", "student_net"])
 def test_removed_and_rerandomised_blocks_match_a_changed_copy(architecture):
-    config, model, dataset = trained(architecture)
-    figures = depth_tests(config, model, dataset)
+    config, method, dataset = trained(architecture)
+    figures, model = depth_tests(config, method, dataset), method.model
     assert figures["not_removed"] == ""
     for index in range(len(model.blocks)):
         twin = copy.deepcopy(model)
@@ -66,9 +64,9 @@ def test_removed_and_rerandomised_blocks_match_a_changed_copy(architecture):
 
 
 def test_a_trained_network_loses_something_with_each_block():
-    config, model, dataset = trained("resmlp", steps=60, architecture_options={"width": 16, "depth": 2})
-    figures = depth_tests(config, model, dataset)
-    whole = accuracy_on(model, dataset.test).value
+    config, method, dataset = trained("resmlp", steps=60, architecture_options={"width": 16, "depth": 2})
+    figures = depth_tests(config, method, dataset)
+    whole = accuracy_on(method, dataset.test).value
     assert whole > 0.8
     assert max(figures["blocks_removed"]) < whole
 
@@ -78,15 +76,16 @@ def test_a_trained_network_loses_something_with_each_block():
     [("small_cnn", SMALL["small_cnn"]), ("resmlp", {"width": 12, "depth": 3, "residual_add": False, "w2_std": 0.5})],
 )
 def test_blocks_without_skips_are_not_removed_but_made_random(architecture, options):
-    config, model, dataset = trained(architecture, architecture_options=options)
-    figures = depth_tests(config, model, dataset)
+    config, method, dataset = trained(architecture, architecture_options=options)
+    figures = depth_tests(config, method, dataset)
     assert figures["blocks_removed"] == [None, None, None]
     assert figures["not_removed"] == NO_SKIP
     assert all(len(row) == DRAWS for row in figures["blocks_rerandomised"])
 
 
 def test_fresh_blocks_have_the_statistics_of_the_states_they_read():
-    config, model, dataset = trained("small_cnn", steps=3)
+    config, method, dataset = trained("small_cnn", steps=3)
+    model = method.model
     first = fresh_blocks(config, model, dataset, 0)[0]
     model.eval()
     with torch.no_grad():
@@ -97,13 +96,13 @@ def test_fresh_blocks_have_the_statistics_of_the_states_they_read():
 
 
 def test_the_model_is_left_as_it_was():
-    config, model, dataset = trained("small_cnn", steps=2)
-    model.train()
+    config, method, dataset = trained("small_cnn", steps=2)
+    model = method.model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     learning = [p.requires_grad for p in model.parameters()]
     random_state = torch.get_rng_state()
-    depth_tests(config, model, dataset)
+    depth_tests(config, method, dataset)
     assert all(value.equal(model.state_dict()[name]) for name, value in before.items())
     assert all(module.training for module in model.modules())
     assert [p.requires_grad for p in model.parameters()] == learning
@@ -127,7 +126,8 @@ def ridge_by_least_squares(seen, labels, unseen, truth):
 
 
 def test_probes_match_a_least_squares_twin():
-    _, model, dataset = trained("resmlp")
+    _, method, dataset = trained("resmlp")
+    model = method.model
     accuracies = probe.probe_accuracies(model, dataset.train, dataset.test)
     model.eval()
     with torch.no_grad():
@@ -142,7 +142,8 @@ def test_probes_match_a_least_squares_twin():
 
 
 def test_probes_do_not_mind_the_scale_of_the_stream():
-    _, model, dataset = trained("student_net")
+    _, method, dataset = trained("student_net")
+    model = method.model
     plain = probe.probe_accuracies(model, dataset.train, dataset.test)
     with torch.no_grad():
         for linear in (model.stem[1], *(block.linear2 for block in model.blocks)):

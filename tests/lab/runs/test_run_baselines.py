@@ -83,7 +83,7 @@ def test_a_report_waits_for_its_baseline_and_then_has_it(store):
     assert joined.frozen_baseline_acc == frozen["accuracy"]
     assert joined.frozen_baseline_samples == frozen["test_samples"] == 539
     margin = 100 * (store.run(config).result()["accuracy"] - frozen["accuracy"])
-    assert joined.reading("d").figure == pytest.approx(margin)
+    assert joined.reading("d").value == pytest.approx(margin)
     assert "For (d)" not in joined.notes
     assert joined.residual_norms == alone.residual_norms
     never = DiagnosticThresholds(frozen_acc_margin_pp=-100)

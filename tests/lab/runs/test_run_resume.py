@@ -97,7 +97,7 @@ def test_a_trace_that_lacks_epochs_starts_the_run_anew(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train_or_resume(config, store, InterruptAfter(1))
     store.run(config).trace_file.write_text("")
-    with pytest.warns(UserWarning, match="starts anew"):
+    with pytest.warns(UserWarning, match="starts over"):
         run = train_or_resume(config, store)
     assert_same_run(train_or_resume(config, RunStore(tmp_path / "whole")), run)
 

@@ -40,7 +40,7 @@ def rank():
 def answer(name, path):
     study = STUDIES.load(name)
     result = study.run(load_audit(path))
-    return result, study.draw(result)
+    return result, study.paragraphs(result)
 
 
 def with_rank(report, value, panel=None):

@@ -102,7 +102,7 @@ def test_first_firing_epochs_are_those_of_the_trace(made):
     assert calm["for_good"] == {"a": None, "b": None, "b at 1024": None, "c": None, "d": None}
     assert calm["measured"] == {"a": 4, "b": 4, "b at 1024": 4, "c": 4, "d": 4}
     assert loud["measured"]["d"] == 0
-    assert STUDIES.load("temporal").draw({"runs": [loud]})[0].rows[0][7] == "not measured"
+    assert STUDIES.load("temporal").paragraphs({"runs": [loud]})[0].rows[0][7] == "not measured"
     assert loud["first"] == {"a": 2, "b": 3, "b at 1024": 1, "c": None, "d": None}
     assert loud["for_good"]["a"] == 2
     assert loud["alignment"] == pytest.approx({"low": 0.1, "high": 0.4, "first_epochs": 0.2})
@@ -115,7 +115,7 @@ def test_an_epoch_that_was_not_measured_is_not_one_at_which_nothing_fires(made):
     write(path, run)
     calm = answer("temporal", made)["runs"][0]
     assert calm["measured"] == {"a": 3, "b": 3, "b at 1024": 3, "c": 4, "d": 4}
-    assert STUDIES.load("temporal").draw({"runs": [calm]})[0].rows[0][3:5] == ["at none of 3 measured"] * 2
+    assert STUDIES.load("temporal").paragraphs({"runs": [calm]})[0].rows[0][3:5] == ["at none of 3 measured"] * 2
 
 
 @pytest.mark.parametrize(("fired", "start"), [([], None), ([1, 2, 4], 4), ([2, 3, 4], 2), ([1, 3], None)])
@@ -146,7 +146,7 @@ def test_random_init_reads_epoch_0_and_sees_when_methods_start_apart(made, chang
     write(path, run)
     apart = answer("random-init", made)["networks"]
     assert [network["methods"] for network in apart] == [["calm"], ["loud"]]
-    assert STUDIES.load("random-init").draw({"networks": apart})[0].headings[0] == "of"
+    assert STUDIES.load("random-init").paragraphs({"networks": apart})[0].headings[0] == "of"
 
 
 def test_sensitivity_finds_the_range_that_keeps_every_verdict(made):
@@ -222,7 +222,7 @@ def test_the_command_prints_writes_json_and_a_page_with_all_answers(made, tmp_pa
     assert "## made" in page
     assert "## recorded\\_resmlp\\_d256" in page
     assert "| walked back | 0 of 5 | 0 of 5 | 3 of 5 | 3 of 5 | 3 of 5 | 0 of 5 | 3 of 5 |" in page
-    rows = STUDIES.load("sensitivity").draw(answer("sensitivity", RESMLP))[0].rows
+    rows = STUDIES.load("sensitivity").paragraphs(answer("sensitivity", RESMLP))[0].rows
     assert "63.36×" in rows[0]
     assert "24,338×" in rows[1]
 

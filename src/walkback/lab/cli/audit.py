@@ -43,8 +43,8 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="NAME…",
-            help="Methods, each with options if need be: bp dfa:penalty=0.01,credit_norm=none. A bare dfa is two "
-            "rows: dfa, with credit normalised per sample, and dfa_textbook, without.",
+            help="Methods, each with options if need be: bp dfa:penalty=0.01,credit_norm=none. See "
+            "`walkback lab zoo --options`.",
             rich_help_panel=GRID,
         ),
     ] = None,
@@ -64,11 +64,9 @@ def audit(
     name: Annotated[
         str | None, typer.Option(help="What the results are called. Default: by architecture and width.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show what is done and what is missing; train nothing.")] = (
-        False
-    ),
+    listed: Annotated[bool, typer.Option("--list", help="List finished and missing runs; train nothing.")] = (False),
     untrained: Annotated[
-        bool, typer.Option("--no-train", help="Judge what is finished; what is not becomes a row that says so.")
+        bool, typer.Option("--no-train", help="Judge the finished runs; unfinished ones are listed as missing.")
     ] = False,
     workers: WorkersOption = None,
     ray: RayOption = None,
@@ -79,8 +77,8 @@ def audit(
 ) -> int:
     """Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.
 
-    Interrupted or killed, the same command goes on where it stopped. Finished runs are kept in RESULTS/runs,
-    and are not trained again by whoever has those.
+    If it is interrupted, the same command resumes it. Finished runs are saved in RESULTS/runs and are not
+    trained again.
     """
     from walkback.lab.cli.grid_options import grids_from
     from walkback.lab.runs.store import open_store

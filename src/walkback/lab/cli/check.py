@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    untrained: Annotated[bool, typer.Option("--no-train", help="Compare what is finished; train nothing.")] = False,
+    untrained: Annotated[bool, typer.Option("--no-train", help="Compare the finished runs; train nothing.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes that train at once.")] = 2,
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),

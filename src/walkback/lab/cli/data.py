@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 @data.command("list")
 def list_() -> int:
-    """Where each data set stands: cached, absent, damaged, or made on the spot."""
+    """List the data sets: cached, missing, corrupt, or generated on the fly."""
     from rich.table import Table
 
     from walkback.lab.zoo.datasets import sources, status

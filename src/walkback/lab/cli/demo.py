@@ -28,7 +28,7 @@ def demo(
     from walkback.lab.present.grid_page import grid_page
     from walkback.lab.runs.store import RunStore
     from walkback.present import html_grid
-    from walkback.present.figures.over_epochs import draw
+    from walkback.present.figures.over_epochs import plot
     from walkback.present.figures.style import save
     from walkback.present.text import print_comparison, print_report
     from walkback.protocol.schema import write_whole
@@ -44,7 +44,7 @@ def demo(
         print_report(network.report)
     typer.echo()
     print_comparison([network.report for network in shown])
-    written = [save(draw([network.history for network in shown]), folder / "demo.png")]
+    written = [save(plot([network.history for network in shown]), folder / "demo.png")]
     for network in shown:
         name = network.history.label.lower()
         written += [network.report.save(folder / f"{name}.json"), network.report.to_html(folder / f"{name}.html")]

@@ -31,7 +31,7 @@ def runs(
     state: Annotated[str | None, typer.Option(help="Only running, finished or interrupted ones.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
 ) -> int:
-    """List the runs in the store: how far each is, its accuracy and its verdict."""
+    """List the runs: the progress of each, its accuracy and its verdict."""
     from walkback.lab.runs.store import open_store
     from walkback.protocol.json_codec import json_text
     from walkback.protocol.schema import naming_source, write_whole

@@ -67,7 +67,7 @@ def _measured(
     dataset = dataset_of(saved.config)
     run = assemble(saved.config, dataset.spec)
     saved.restore_networks(run)
-    accuracy = accuracy_on(run.model, dataset.test)
+    accuracy = accuracy_on(run.method, dataset.test)
     report = report_on(saved.config, run, held_out(dataset), accuracy, **measuring)
     about = described(saved.config)
     baseline = baseline_result(store, about)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from walkback.lab.studies.base import Study
 
 NAMES = (
-    "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, triangulation, "
-    "false-positives, variants, or all"
+    "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, aggregation, "
+    "triangulation, false-positives, variants, or all"
 )
 MarkdownOption = Annotated[
     Path | None, typer.Option("--markdown", metavar="DIR", help="Write a page with all answers so far to this folder.")
@@ -38,7 +38,7 @@ def study(
     results: ResultsOption = Path("results"),
     markdown: MarkdownOption = None,
 ) -> int:
-    """Answer a question from audits on record: no training, seconds.
+    """Answer a question from recorded audits; it takes seconds and trains nothing.
 
     Prints the answer and writes it as JSON to RESULTS; with --markdown, also as a page with all answers so far.
     """
@@ -105,7 +105,7 @@ def _drawn(study: Study, result: dict[str, Any]) -> list[Any]:
     """The answer as it is printed."""
     from walkback.present.page import Heading, Page
 
-    return list(Page(study.title, [Heading(result["audit"]), *study.draw(result)]).blocks())
+    return list(Page(study.title, [Heading(result["audit"]), *study.paragraphs(result)]).blocks())
 
 
 def _write_page(study: Study, results: Path, folder: Path) -> Path:

@@ -87,9 +87,9 @@ def train(
     ] = None,
     runs: RunsOption = None,
 ) -> int:
-    """Train one run, or go on with it where it stopped, and print its report.
+    """Train one run, or resume it, and print its report.
 
-    A run is its settings: the same command finds the same run again, and goes on with it or shows it.
+    A run is identified by its settings: the same command resumes the run, or shows it once it is finished.
     """
     given = dict(locals())
     flags = {

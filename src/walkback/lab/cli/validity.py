@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from walkback.lab.validity.bench import Bench
 
 RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="HALF", help="Make the networks that a half lacks: fit or held.")
+    str | None, typer.Option("--run", metavar="HALF", help="Make the missing networks of one half: fit or held.")
 ]
 OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="CONDITION", help="Of these conditions alone; may be repeated.")
@@ -34,17 +34,17 @@ def validity(
     run: RunOption = None,
     score: Annotated[bool, typer.Option("--score", help="Score the fit half; write the page and its figure.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the held half and score it; on record.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="With --open: although it was opened before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --open: open it although it was opened before.")] = False,
     only: OnlyOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many networks of each condition.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that make networks at once.")] = 2,
-    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="The folder of records.")] = Path("runs/validity"),
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Records go here.")] = Path("runs/validity"),
     results: ResultsOption = Path("results/validity"),
     docs: DocsOption = Path("docs"),
 ) -> int:
     """Make networks whose faults are known, and count how often each panel is right.
 
-    Without an option it lists the conditions and how far each half is. A run that was stopped goes on where it was.
+    Without an option it lists the conditions and the progress of each half. An interrupted run is resumed.
     """
     from walkback.errors import InputError
     from walkback.lab.validity.bench import Bench

@@ -17,6 +17,8 @@ from walkback.registry import Registry, did_you_mean
 if TYPE_CHECKING:
     from rich.console import Console
 
+MOST_WIDTH = 40
+"""Of the column of names: those that others give may be of any length."""
 KINDS = {
     "methods": ("method_options", METHODS),
     "architectures": ("architecture_options", ARCHITECTURES),
@@ -30,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def zoo(
-    name: Annotated[str | None, typer.Argument(help="One of them, for all that is known of it.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The one to describe in full.")] = None,
     options: Annotated[bool, typer.Option("--options", help="Show the options of each, with their defaults.")] = False,
 ) -> int:
     """List the methods, architectures and data sets, or show one of them with its options."""
@@ -42,11 +44,16 @@ def zoo(
         return 0
     for kind, (section, registry) in KINDS.items():
         console.print(f"\n{kind}", style="bold")
-        for entry in _usable(registry):
-            _print_row(console, entry, _module_doc(registry, entry).splitlines()[0])
+        entries = _usable(registry)
+        for entry in entries:
+            said = _said_by(registry, entry) if registry is METHODS else []
+            _print_row(console, entry, [_module_doc(registry, entry).splitlines()[0], *said], max(map(len, entries)))
             if options:
                 _print_options(console, section, entry)
-    console.print("\n`walkback lab zoo NAME` shows one with its options; `walkback lab zoo --options` all of them.")
+    console.print(
+        "\nA method is defined on every architecture, but where it says otherwise. `walkback lab zoo NAME` shows one "
+        "with its options; `walkback lab zoo --options` all of them."
+    )
     return 0
 
 
@@ -79,7 +86,23 @@ def _show_one(console: Console, name: str) -> None:
     console.print(f"{registry.kind} {name}\n", style="bold")
     console.print(_module_doc(registry, name), markup=False)
     console.print(f"\n{_unindented(doc)}\n", markup=False)
+    if registry is METHODS:
+        _print_method(console, name)
     _print_options(console, section, name)
+
+
+def _print_method(console: Console, name: str) -> None:
+    """Paper, Γ, null, and what every architecture says to it; this imports torch."""
+    from walkback.lab.zoo import defined_on
+
+    method = METHODS.load(name)
+    null = "fresh draws of the feedback" if hasattr(method, "redraw") else method.no_null
+    for line in (*_said_by(METHODS, name), f"null of Γ: {null}" if null and method.has_credit else ""):
+        if line:
+            console.print(line, markup=False)
+    for architecture, why_not in defined_on(name).items():
+        console.print(f"    --arch {architecture}{f': not defined. {why_not}' if why_not else ''}", markup=False)
+    console.print()
 
 
 def _print_options(console: Console, section: str, name: str) -> None:
@@ -91,25 +114,57 @@ def _print_options(console: Console, section: str, name: str) -> None:
         console.print(f"    --set {SECTIONS[section]}.{option}={shown}", markup=False)
 
 
-def _print_row(console: Console, name: str, sentence: str) -> None:
+def _print_row(console: Console, name: str, sentences: list[str], width: int) -> None:
     from rich.table import Table
 
     row = Table.grid(padding=(0, 2))
-    row.add_column(width=20)
+    row.add_column(width=min(2 + width, MOST_WIDTH))
     row.add_column()
-    row.add_row(f"  {name}", sentence)
+    for number, sentence in enumerate(sentences):
+        row.add_row("" if number else f"  {name}", sentence)
     console.print(row, markup=False)
+
+
+SAID = {"paper": "paper", "gamma": "Γ", "defined_on": "defined on"}
+"""What a method says of itself, and what it is called here."""
+
+
+def _said_by(registry: Registry, name: str) -> list[str]:
+    """The sentences of a method; walkback's own are read from their source, which imports no torch."""
+    if name in registry.own:
+        said = _class_words(*_source_of(registry, name))
+    else:
+        said = {word: getattr(registry.load(name), word) for word in SAID}
+    return [f"{called}: {said[word]}" for word, called in SAID.items() if said.get(word)]
+
+
+def _class_words(tree: ast.Module, name: str) -> dict[str, str]:
+    """The class's own attributes that are plain strings."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    fields = [node for one in classes for node in one.body if isinstance(node, ast.AnnAssign)]
+    return {
+        node.target.id: node.value.value
+        for node in fields
+        if isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+
+
+def _source_of(registry: Registry, name: str) -> tuple[ast.Module, str]:
+    """The source of one of walkback's own, and the name of its object there."""
+    import walkback
+
+    module, _, thing = registry[name].partition(":")
+    path = Path(walkback.__file__).parent.joinpath(*module.removeprefix("walkback.").split(".")).with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8")), thing
 
 
 def _module_doc(registry: Registry, name: str) -> str:
     """What a module says of itself, read from its source: importing it would import torch."""
     if name not in registry.own:
         return _own_doc(registry, name)
-    import walkback
-
-    module = registry[name].partition(":")[0].removeprefix("walkback.")
-    source = Path(walkback.__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
-    return ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or name
+    return ast.get_docstring(_source_of(registry, name)[0]) or name
 
 
 def _own_doc(registry: Registry, name: str) -> str:

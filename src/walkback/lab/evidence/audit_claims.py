@@ -23,7 +23,7 @@ from walkback.lab.evidence.deciding import (
 )
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, EP, EP_IS_STABLE, SOURCE
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.protocol.records import DiagnosticReport
 
 Range = tuple[float, float]
@@ -77,7 +77,7 @@ def _frozen(results: Results) -> Outcome:
     if len(scores) < SEEDS_NEEDED:
         raise NotOnRecordError(f"audit_{SOURCE}.json has {len(scores)} frozen baselines of dfa")
     status = by_cases([near(mean(scores), 0.349, 0.349)], [near(mean(scores), 0.349, 0.349, 0.01)])
-    return Outcome(status, f"mean {figure(mean(scores))}, seeds {span(scores)}")
+    return Outcome(status, f"mean {written(mean(scores))}, seeds {span(scores)}")
 
 
 CLAIMS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from walkback.lab.evidence.results import NotOnRecordError
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, State
 
@@ -83,7 +83,7 @@ def span(values: Iterable[float | None]) -> str:
     found = [value for value in values if value is not None]
     if not found:
         return "–"
-    low, high = figure(min(found)), figure(max(found))
+    low, high = written(min(found)), written(max(found))
     return low if low == high else f"{low} to {high}"
 
 

@@ -19,7 +19,7 @@ from walkback.lab.evidence.source_deciding import (
     of_each_seed,
     shared_seeds,
 )
-from walkback.present.numbers import figure, signed
+from walkback.present.numbers import signed, written
 
 TEN = 10
 BLOCKS = 4
@@ -33,12 +33,12 @@ def _two_blocks(results: Results) -> Outcome:
     if len(reports) < TEN:
         raise NotOnRecordError(f"audit_{TWO_BLOCKS}.json has {len(reports)} of {TEN} seeds")
     fails = [fires(report, "d") for report in reports]
-    under = [known(report.reading("d").figure, "the margin", report) < 0 for report in reports]
+    under = [known(report.reading("d").value, "the margin", report) < 0 for report in reports]
     gammas = [block_gamma(report) for report, failed in zip(reports, fails, strict=True) if failed]
     figures = [near(gamma, 0.47, 0.49, COSINE_TOLERANCE) for gamma in gammas]
     status = by_cases([any(fails)], [any(under), not all(under), *figures])
     words = f"(d) fires on {count(fails, 'seeds')}, under frozen are {sum(under)}; Γ where it fires {span(gammas)}"
-    return Outcome(status, f"{words}; margins in points {span(report.reading('d').figure for report in reports)}")
+    return Outcome(status, f"{words}; margins in points {span(report.reading('d').value for report in reports)}")
 
 
 def _every_depth(results: Results) -> Outcome:
@@ -71,7 +71,7 @@ def _ladder(results: Results) -> Outcome:
 
 
 def _means(seeds: list[list[float]]) -> str:
-    return " ".join(figure(mean(rung)) for rung in zip(*seeds, strict=True))
+    return " ".join(written(mean(rung)) for rung in zip(*seeds, strict=True))
 
 
 def _cifar100(results: Results) -> Outcome:
@@ -89,8 +89,8 @@ def _cifar100(results: Results) -> Outcome:
     means = {label: mean(map(accuracy, found)) for label, found in reports.items()}
     figures = [near(means[label], published, published) for label, published in CIFAR100_PUBLISHED.items()]
     figures += [near(mean(scores), 0.178, 0.178) for scores in frozen.values()]
-    words = ", ".join(f"{label} {figure(value)}" for label, value in means.items())
-    low = ", ".join(f"{label} {figure(mean(scores))}" for label, scores in frozen.items())
+    words = ", ".join(f"{label} {written(value)}" for label, value in means.items())
+    low = ", ".join(f"{label} {written(mean(scores))}" for label, scores in frozen.items())
     return Outcome(by_cases(agree, figures), f"under frozen are {count(agree, 'networks')}; {words}; frozen {low}")
 
 

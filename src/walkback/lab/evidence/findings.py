@@ -22,7 +22,7 @@ from walkback.lab.evidence.deciding import (
     span,
 )
 from walkback.lab.evidence.results import NotOnRecordError, Results
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.protocol.diagnostics.gradient_floor import CONFIDENT, SCALE
 from walkback.protocol.drift_share import SMALL_SHARE, stability_at
 from walkback.protocol.records import DiagnosticReport
@@ -98,7 +98,7 @@ def _own_baseline(results: Results) -> Outcome:
         reports = results.reports(RECORD, label)
         clear = [passes(report, "d") for report in reports]
         agree.append(all(clear))
-        margins = span(report.reading("d").figure for report in reports)
+        margins = span(report.reading("d").value for report in reports)
         words.append(f"{label} clears (d) on {count(clear, 'seeds')}, margin in points {margins}")
     return Outcome(by_cases(agree), "; ".join(words))
 
@@ -125,7 +125,7 @@ def _false_positives(results: Results) -> Outcome:
     healthy = results.reports(HEALTHY)
     if len(healthy) < HEALTHY_NETWORKS or min(map(accuracy, healthy)) < HEALTHY_ACCURACY:
         raise NotOnRecordError(
-            f"audit_{HEALTHY}.json has {len(healthy)} networks, the worst of {figure(min(map(accuracy, healthy)))}; "
+            f"audit_{HEALTHY}.json has {len(healthy)} networks, the worst of {written(min(map(accuracy, healthy)))}; "
             f"it takes {HEALTHY_NETWORKS}, each of {HEALTHY_ACCURACY:g} or more"
         )
     failures = [r for r in results.reports(RECORD, *FAILING) if fires(r, "b")]

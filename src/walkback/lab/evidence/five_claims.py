@@ -17,7 +17,7 @@ from walkback.lab.evidence.source_deciding import (
     commands,
     published_five,
 )
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.protocol.records import DiagnosticReport
 
 FAR_APART = 10.0
@@ -37,7 +37,7 @@ def _gap(results: Results, letter: str, published: float) -> Outcome:
 
 def _ratio(sides: list[tuple[DiagnosticReport, bool]], letter: str) -> tuple[float, float, float] | None:
     """The two nearest figures of the sides and how many times apart they are; below 1 where they overlap."""
-    known = [(f, bad) for r, bad in sides if (f := r.reading(letter).figure) is not None and math.isfinite(f)]
+    known = [(f, bad) for r, bad in sides if (f := r.reading(letter).value) is not None and math.isfinite(f)]
     healthy, degenerate = ([f for f, bad in known if bad is side] for side in (False, True))
     if not healthy or not degenerate:
         return None
@@ -49,7 +49,7 @@ def _ratio(sides: list[tuple[DiagnosticReport, bool]], letter: str) -> tuple[flo
 def _gap_words(gap: tuple[float, float, float] | None) -> str:
     if gap is None:
         return "one side is empty"
-    return f"{figure(gap[0])} against {figure(gap[1])}: {figure(gap[2], 4)}×"
+    return f"{written(gap[0])} against {written(gap[1])}: {written(gap[2], 4)}×"
 
 
 def _low_drift(results: Results) -> Outcome:

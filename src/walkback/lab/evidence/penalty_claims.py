@@ -6,7 +6,7 @@ from walkback.lab.evidence.claim import Claim, Outcome, by_cases, near, same_sca
 from walkback.lab.evidence.deciding import accuracy, count, fires, known, last, mean, passes, span
 from walkback.lab.evidence.results import Results
 from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, PENALTY, of_each_seed, shared_seeds
-from walkback.present.numbers import figure, signed
+from walkback.present.numbers import signed, written
 from walkback.protocol.records import DiagnosticReport
 
 BP_PENALTY = "penalty_resmlp_d256"
@@ -43,7 +43,7 @@ def repair_words(mended: list[bool]) -> str:
 def _repaired(results: Results) -> Outcome:
     reports, broken, mended = repaired(results, PENALISED)
     left = [fires(r, "d") for r in reports]
-    margins = [r.reading("d").figure for r in reports]
+    margins = [r.reading("d").value for r in reports]
     figures = [near(margin, 1.1, 1.1, 1.0) for margin in margins]
     figures += [near(r.headline_acc, 0.36, 0.36) for r in reports]
     figures += [same_scale(last(r.residual_norms), 4e4, 4e4) for r in reports]
@@ -66,8 +66,8 @@ def _weak(results: Results) -> Outcome:
     strong, weak = results.reports(PENALTY, PENALISED), results.reports(PENALTY, WEAKLY)
     passing = {report.seed: passes(report, "d") for report in weak}
     agree = [fires(report, "d") and passing.get(report.seed, False) for report in strong]
-    figures = [near(report.reading("d").figure, 2.3, 2.3, 1.0) for report in weak]
-    margins = [span(report.reading("d").figure for report in reports) for reports in (strong, weak)]
+    figures = [near(report.reading("d").value, 2.3, 2.3, 1.0) for report in weak]
+    margins = [span(report.reading("d").value for report in reports) for reports in (strong, weak)]
     words = f"it fires at 1e-2 and passes at 1e-3 on {count(agree, 'seeds')}; margin in points {' and '.join(margins)}"
     return Outcome(by_cases(agree, figures), words)
 
@@ -75,7 +75,7 @@ def _weak(results: Results) -> Outcome:
 def _two_by_two(results: Results) -> Outcome:
     means = {place: mean(map(accuracy, results.reports(*place))) for place in TWO_BY_TWO}
     agree = [near(means[place], published, published) for place, published in TWO_BY_TWO.items()]
-    return Outcome(by_cases(agree), ", ".join(f"{label} {figure(value)}" for (_, label), value in means.items()))
+    return Outcome(by_cases(agree), ", ".join(f"{label} {written(value)}" for (_, label), value in means.items()))
 
 
 def _left(results: Results) -> Outcome:

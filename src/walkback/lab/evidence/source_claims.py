@@ -38,7 +38,7 @@ from walkback.lab.evidence.source_deciding import (
     of_each_seed,
     shared_seeds,
 )
-from walkback.present.numbers import figure, signed
+from walkback.present.numbers import signed, written
 from walkback.protocol.records import DiagnosticReport
 
 FA_BLOCKS = (0.016, 0.072, -0.085, 0.997)
@@ -93,10 +93,10 @@ def _fa(results: Results) -> Outcome:
     seeds = shared_seeds(fa, dfa)
     agree = [passes(fa[seed], "ab") and accuracy(fa[seed]) > accuracy(dfa[seed]) for seed in seeds]
     blocks, scores = _mean_blocks(list(fa.values())), [mean(map(accuracy, each.values())) for each in (fa, dfa)]
-    margins = [report.reading("d").figure for report in fa.values()]
+    margins = [report.reading("d").value for report in fa.values()]
     figures = [near(score, published, published) for score, published in zip(scores, (0.401, 0.306), strict=True)]
     figures += [*_as_published(blocks), *(near(margin, 5.2, 5.2, 3.0) for margin in margins)]
-    words = f"FA {figure(scores[0])}, DFA {figure(scores[1])}, margin of FA in points {span(margins)}; "
+    words = f"FA {written(scores[0])}, DFA {written(scores[1])}, margin of FA in points {span(margins)}; "
     words += f"per block {_signed(blocks)}; fired on FA: {fired_letters(fa.values())}"
     if results.has(f"audit_{DEPTH}.json"):
         won, by_depth = _by_depth(results)
@@ -111,7 +111,7 @@ def _by_depth(results: Results) -> tuple[list[bool], str]:
         fa, dfa = (of_each_seed(results, DEPTH, f"{method} depth {depth}") for method in ("fa_block", "dfa"))
         seeds = shared_seeds(fa, dfa)
         agree += [passes(fa[seed], "ab") and accuracy(fa[seed]) > accuracy(dfa[seed]) for seed in seeds]
-        pair = " against ".join(figure(mean(map(accuracy, each.values()))) for each in (fa, dfa))
+        pair = " against ".join(written(mean(map(accuracy, each.values()))) for each in (fa, dfa))
         words.append(f"{depth} blocks {pair}")
     return agree, ", ".join(words)
 

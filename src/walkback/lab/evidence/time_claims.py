@@ -8,7 +8,7 @@ from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, Status
 from walkback.lab.evidence.deciding import LARGE_BATCH, LONG, PRESET, RECORD, count, first_epoch, mean, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, LONG_EPOCHS, SOURCE, course
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 
 LARGE = f"b at {LARGE_BATCH}"
 
@@ -77,7 +77,7 @@ def _healthy_alignment(results: Results) -> Outcome:
     gammas = [[mean(sites[:-1]) for sites in course(run, "alignment", LONG_EPOCHS)[1:]] for run in runs]
     positive = [min(gamma) > 0 for gamma in gammas]
     close = [near(end, 0.087, 0.107, COSINE_TOLERANCE) for gamma in gammas for end in (min(gamma), max(gamma))]
-    words = ", ".join(f"{figure(min(gamma))} to {figure(max(gamma))}" for gamma in gammas)
+    words = ", ".join(f"{written(min(gamma))} to {written(max(gamma))}" for gamma in gammas)
     return Outcome(by_cases(positive, close), f"Γ over the epochs of each seed: {words}")
 
 

@@ -20,7 +20,7 @@ from walkback.lab.evidence.source_deciding import (
     of_each_seed,
     shared_seeds,
 )
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 
 FAR = 2.0
 """How many times as large a nudge or a fall of the loss is that is far larger."""
@@ -99,15 +99,15 @@ def near_published(found: Published, published: Published) -> bool:
 
 def _words(method: str, of: Published) -> str:
     return (
-        f"{method} accuracy {figure(of.accuracy)}, cosine {figure(of.cosine)}, ρ {figure(of.rho)}, nudge "
-        f"{figure(of.nudge)}, training loss −{figure(of.loss_decrease)}"
+        f"{method} accuracy {written(of.accuracy)}, cosine {written(of.cosine)}, ρ {written(of.rho)}, nudge "
+        f"{written(of.nudge)}, training loss −{written(of.loss_decrease)}"
     )
 
 
 def _clears(results: Results) -> Outcome:
     reports = results.reports(PENALTY, "state_bridge:penalty=0.01")
     agree = [passes(report, "d") for report in reports]
-    margins = [report.reading("d").figure for report in reports]
+    margins = [report.reading("d").value for report in reports]
     figures = [near(margin, 10.4, 10.4, 3.0) for margin in margins]
     figures += [near(accuracy(report), 0.453, 0.453) for report in reports]
     words = f"margin in points {span(margins)}, accuracy {span(map(accuracy, reports))}"

@@ -27,7 +27,6 @@ from walkback.registry import did_you_mean
 SEEDS = (42, 123, 456)
 """The seeds of the published record."""
 EPOCHS = 30
-TEXTBOOK = "_textbook"
 
 
 class GridRow(Record):
@@ -41,34 +40,15 @@ class GridRow(Record):
 
 
 def rows_named(names: Iterable[str]) -> tuple[GridRow, ...]:
-    """A row for each method, with its default options; but a bare `dfa` is two rows.
-
-    `dfa` normalises the credit per sample, as the published audit seems to have done; `dfa_textbook` does not.
-    What becomes of the network hangs on it, so an audit shows both unless one is asked for by its options.
-    """
-    rows: list[GridRow] = []
-    for name in names:
-        if name in ("dfa", f"dfa{TEXTBOOK}"):
-            both = _both_norms()
-            rows += both if name == "dfa" else both[1:]
-        else:
-            rows.append(row_of(name, name, {}))
-    return tuple(rows)
+    """A row for each method, with its default options."""
+    return tuple(row_of(name, name, {}) for name in names)
 
 
 def row_of(label: str, method: str, options: dict[str, Any], **settings: Any) -> GridRow:
     """A row of one method; an unknown one is refused with a suggestion."""
     if method not in METHODS and not is_allowed(method):
-        known = [*METHODS, f"dfa{TEXTBOOK}"]
-        raise UnknownName(f"there is no method called {method!r}. {did_you_mean(method, known)}")
+        raise UnknownName(f"there is no method called {method!r}. {did_you_mean(method, METHODS)}")
     return GridRow(method=method, label=label, options=options, settings=settings)
-
-
-def _both_norms() -> tuple[GridRow, ...]:
-    return (
-        row_of("dfa", "dfa", {"credit_norm": "per_sample"}),
-        row_of(f"dfa{TEXTBOOK}", "dfa", {"credit_norm": "none"}),
-    )
 
 
 class Cell(NamedTuple):

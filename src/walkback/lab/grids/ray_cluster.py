@@ -17,7 +17,7 @@ from typing import Any
 from walkback.errors import InputError, RunError
 from walkback.extras import optional
 from walkback.lab.grids.executors import Elsewhere, Ended, Reached, Tell
-from walkback.lab.grids.ray_connection import connect
+from walkback.lab.grids.ray_connection import connect, use_token
 from walkback.lab.grids.ray_tasks import Letter, Mailbox, train_on_node
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.lease import Claim
@@ -51,6 +51,7 @@ class RayCluster:
             )
         self.address = address
         self.needs = {"num_cpus": cpus_per_run, "num_gpus": gpus_per_run}
+        use_token(address)
         self.ray: Any = optional("ray")
 
     @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from walkback.errors import RunError, WalkbackWarning
@@ -16,7 +18,22 @@ LOCAL = "local"
 LOOPBACK = "127.0.0.1"
 CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's own switch: whether this machine may be one of several, and so has to be reached from outside."""
+AUTH_MODE = "RAY_AUTH_MODE"
 KNOCK_SECONDS = 10.0
+
+
+def use_token(address: str) -> None:
+    """Let Ray send its token to a cluster of others, where there is one and nothing else was asked for.
+
+    Since 2.60 `ray start` protects a cluster by the token that it finds, and a program that joins it sends none unless
+    the environment says so when Ray is imported. A cluster without protection takes no notice of a token. Where Ray is
+    imported already, the process and what it starts would disagree; there it stays as it is.
+    """
+    if address == LOCAL or AUTH_MODE in os.environ or "ray" in sys.modules:
+        return
+    given = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if given or (Path.home() / ".ray" / "auth_token").is_file():
+        os.environ[AUTH_MODE] = "token"
 
 
 def connect(ray: Any, address: str) -> None:
@@ -36,7 +53,8 @@ def connect(ray: Any, address: str) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         raise RunError(
             f"no Ray cluster answers at {address!r} ({(str(error).strip().splitlines() or ['no answer'])[0]}). Give "
-            "HOST:PORT of its head node, or start one there with `ray start --head`; --ray local needs none."
+            "HOST:PORT of its head node, or start one there with `ray start --head`; --ray local needs none. A cluster "
+            "that is protected by a token needs RAY_AUTH_MODE=token and the token itself here too."
         ) from None
 
 

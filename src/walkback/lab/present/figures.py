@@ -34,28 +34,28 @@ def figure_named(name: str, targets: Sequence[str], results: Path, runs: str | N
 
     One that others bring is plotted from the networks of an audit, or of whatever is given.
     """
-    draw = FIGURES.load(name)
-    return _INPUTS.get(name, _given)(draw, targets, results, open_store(runs, results / "runs"))
+    plot = FIGURES.load(name)
+    return _INPUTS.get(name, _given)(plot, targets, results, open_store(runs, results / "runs"))
 
 
-Draw = Callable[..., "Figure"]
+Plot = Callable[..., "Figure"]
 
 
-def _one_audit(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+def _one_audit(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     found = list(targets) or [str(_on_record(results, RECORD, PRESET))]
-    return draw(networks_in(found, store))
+    return plot(networks_in(found, store))
 
 
-def _given(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+def _given(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     """A figure that others brought gets the networks of its targets."""
     if not targets:
         raise InputError(f"this figure has nothing on record in {results} of its own. Give what it is of.")
-    return draw(networks_in(targets, store))
+    return plot(networks_in(targets, store))
 
 
-def _temporal(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+def _temporal(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     if targets:
-        return draw([Column(Path(target).stem, networks_in([target], store)) for target in targets])
+        return plot([Column(Path(target).stem, networks_in([target], store)) for target in targets])
     columns = []
     for title, (names, command) in ARCHITECTURES.items():
         path = _first(results, names)
@@ -64,12 +64,12 @@ def _temporal(draw: Draw, targets: Sequence[str], results: Path, store: RunStore
         columns.append(Column(title, overlaid, f"not on record; make it with\n{command}"))
     if not any(column.networks for column in columns):
         raise InputError(f"there is no audit in {results} to draw. Make one: {PRESET}, or give run files.")
-    return draw(columns)
+    return plot(columns)
 
 
-def _penalty(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+def _penalty(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     if targets:
-        return draw(networks_in(targets, store))
+        return plot(networks_in(targets, store))
     names = (penalty_claims.BP_PENALTY, "penalty*")
     paths = [path for path in (_first(results, (RECORD,)), _first(results, names)) if path is not None]
     if not paths:
@@ -80,10 +80,10 @@ def _penalty(draw: Draw, targets: Sequence[str], results: Path, store: RunStore)
         if label in WITHOUT_PENALTY or ":penalty=" in label:
             found.setdefault((label, network.report.seed), network)
     penalised = any(":penalty=" in label for label, _ in found)
-    return draw(list(found.values()), "" if penalised else penalty_claims.BP_COMMAND)
+    return plot(list(found.values()), "" if penalised else penalty_claims.BP_COMMAND)
 
 
-def _sensitivity(draw: Draw, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+def _sensitivity(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     del store
     if len(targets) > 1:
         raise InputError(f"the sensitivity figure is of one study, and {len(targets)} were given.")
@@ -91,7 +91,7 @@ def _sensitivity(draw: Draw, targets: Sequence[str], results: Path, store: RunSt
     path = Path(targets[0]) if targets else _first(results, (RECORD, "*"), "sensitivity")
     if path is None:
         raise InputError(f"there is no sensitivity study in {results}. Make one: {command}")
-    return draw(load_result(path))
+    return plot(load_result(path))
 
 
 _INPUTS = {

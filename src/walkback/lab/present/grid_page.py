@@ -35,7 +35,7 @@ def grid_page(networks: Sequence[Network], targets: Sequence[str], title: str | 
 
 
 def _answered(study: Study, result: dict[str, object]) -> Page:
-    return Page(study.title, [study.question, *study.draw(result)])
+    return Page(study.title, [study.question, *study.paragraphs(result)])
 
 
 def _evidence(targets: Sequence[str]) -> list[Page]:

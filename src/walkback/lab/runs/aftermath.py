@@ -32,10 +32,10 @@ def result_of(
     several where it was resumed by another.
     """
     start = time.perf_counter()
-    correct, batches = correct_on(run.model, dataset.test), held_out(dataset)
+    correct, batches = correct_on(run.method, dataset.test), held_out(dataset)
     accuracy = share_of(correct)
     report = report_if_possible(config, run, batches, accuracy, null_draws=NULL_DRAWS)
-    depth = depth_tests(config, run.model, dataset) if len(run.model.blocks) else None
+    depth = depth_tests(config, run.method, dataset) if len(run.model.blocks) else None
     return {
         "result_version": RESULT_VERSION,
         **described(config),
@@ -43,6 +43,7 @@ def result_of(
         "accuracy": accuracy.value,
         "train_samples": len(dataset.train),
         "test_samples": len(dataset.test),
+        **({} if correct.ndim == 1 else {"test_answers": correct.numel()}),
         "trained_parameters": sum(parameter.numel() for parameter in run.trained.values()),
         "report": None if isinstance(report, str) else _compact(report),
         "unmeasured": report if isinstance(report, str) else "",

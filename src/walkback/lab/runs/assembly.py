@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from walkback.lab.registry import METHODS
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.derive import derived_seed
-from walkback.lab.zoo import BlockModel, DataSpec, Method, build_method, build_model, freeze
+from walkback.lab.zoo import BlockModel, DataSpec, Method, StepResult, build_method, build_model, freeze
+from walkback.lab.zoo.contract import EVERYWHERE
 from walkback.lab.zoo.datasets import Dataset, load_dataset
 
 MOMENTUM = 0.9
@@ -27,6 +30,18 @@ class Assembly:
     optimizer: torch.optim.Optimizer
     trained: dict[str, nn.Parameter]
     """What the optimizer moves, by the name that a checkpoint gives it."""
+
+    def step(self, inputs: Tensor, targets: Tensor) -> StepResult:
+        """What a batch is learnt by: a step of the optimizer for each phase, whatever the method does around it."""
+        results = [self._phase(inputs, targets) for _ in range(self.method.phases)]
+        return results[0]
+
+    def _phase(self, inputs: Tensor, targets: Tensor) -> StepResult:
+        result = self.method.accumulate(inputs, targets)
+        self.optimizer.step()
+        self.method.after_step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return result
 
 
 def dataset_of(config: RunConfig) -> Dataset:
@@ -70,6 +85,22 @@ def assemble(config: RunConfig, data: DataSpec) -> Assembly:
         if parameter.requires_grad
     }
     return Assembly(model, method, _optimizer(config, list(trained.values())), trained)
+
+
+def refuse_undefined(configs: Iterable[RunConfig]) -> None:
+    """Raise `InputError` for the first run whose method is not defined on its network.
+
+    Each pair is looked at once, and no data is loaded for methods that are defined everywhere.
+    """
+    seen = set()
+    for config in configs:
+        if METHODS.load(config.method).defined_on == EVERYWHERE:
+            continue
+        network = [config.architecture, config.architecture_options, config.data, config.data_options, config.freezing]
+        key = json.dumps([config.method, config.method_options, *network], sort_keys=True)
+        if key not in seen:
+            seen.add(key)
+            assemble(config, dataset_of(config).spec)
 
 
 def _optimizer(config: RunConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

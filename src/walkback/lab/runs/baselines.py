@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from walkback.errors import RunError
 from walkback.lab.runs.classes import with_classes
 from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.functional_record import fields_on_record
 from walkback.lab.runs.ids import frozen_settings
 from walkback.lab.runs.verbs import todays
 from walkback.protocol.judge import judge
-from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.schema import naming_source
 from walkback.protocol.scores import Frozen
 from walkback.protocol.thresholds import DiagnosticThresholds
@@ -24,6 +25,7 @@ FROZEN = Frozen(blocks=("blocks.*",))
 """What the matched baseline of any run freezes: every block of a `BlockModel`, and nothing else."""
 
 
+_IS_A_BASELINE = "Its blocks are frozen or left out: it is a baseline, and has none of its own."
 _NOT_PREDICTED = "and the bridge did not learn to predict it there, so Γ at those sites says nothing of training"
 _LEARNT_BEHIND_H_0 = {
     "state_bridge": _NOT_PREDICTED,
@@ -77,6 +79,9 @@ def joined_report(
     if result["report"] is None:
         raise RunError(f"run {result['id']} has no report: {result['unmeasured']}")
     report = with_classes(DiagnosticReport.from_dict(result["report"], f"run {result['id']}"), _data_of(result))
+    # A record that contradicts itself here is refused, as it is anywhere.
+    measured = {name: getattr(report, name) for name in Measurements.model_fields} | fields_on_record(result)
+    report = report.model_copy(update=dict(Measurements(**measured)))
     return join(report, result, baseline, thresholds, require_all=require_all)
 
 
@@ -96,7 +101,8 @@ def join(
 ) -> DiagnosticReport:
     """A report with the baseline's accuracy at its end or at an epoch, or with a note on how to come by it."""
     scores = {} if baseline is None else _baseline_scores(baseline, epoch, described["baseline"]["id"])
-    note = "" if scores else baseline_note(described)
+    no_gamma = report.alignment is not None and bool(report.alignment.unavailable)
+    note = "" if scores else baseline_note(described, gamma=not no_gamma)
     judged = judge(
         report.measurements.model_copy(update=scores),
         thresholds or report.thresholds,
@@ -119,15 +125,19 @@ def _baseline_scores(baseline: Mapping[str, Any], epoch: int | None, run_id: str
             accuracy = baseline["trace"][epoch]["accuracy"]
         else:
             return {}
-        samples = int(baseline["test_samples"])
-        return {"frozen_baseline_acc": float(accuracy), "frozen_baseline_samples": samples, "frozen": FROZEN}
+        scores = {"frozen_baseline_acc": float(accuracy), "frozen_baseline_samples": int(baseline["test_samples"])}
+        if "test_answers" in baseline:
+            scores["frozen_baseline_answers"] = int(baseline["test_answers"])
+        return scores | {"frozen": FROZEN}
 
 
-def baseline_note(described: Mapping[str, Any]) -> str:
-    """What to do for (d); of a baseline, what its Γ is of."""
+def baseline_note(described: Mapping[str, Any], *, gamma: bool = True) -> str:
+    """What to do for (d); of a baseline, what its Γ is of, unless it has none."""
     if described["baseline"] is None:
+        if not gamma:
+            return _IS_A_BASELINE
         followed = "Nothing followed its credit behind h_0"
         learnt = _LEARNT_BEHIND_H_0.get((described.get("config") or {}).get("method", ""))
         says = f"{followed}, {learnt}." if learnt else f"{followed}, so Γ at those sites says nothing of training."
-        return f"Its blocks are frozen or left out: it is a baseline, and has none of its own. {says}"
+        return f"{_IS_A_BASELINE} {says}"
     return f"For (d), train the matched frozen baseline: {todays(described['baseline']['command'])}"

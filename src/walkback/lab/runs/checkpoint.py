@@ -63,7 +63,7 @@ class Checkpoint:
         if self.epoch and not held:
             raise ValueError("it has no optimizer state, though it was trained")
         for key, value in held.items():
-            name, _, entry = key.partition("/")
+            name, _, entry = key.rpartition("/")
             parameter = run.trained[name]
             _require_moment(key, parameter, value)
             # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that. And in the
@@ -71,7 +71,7 @@ class Checkpoint:
             like = parameter if value.shape == parameter.shape else value
             run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
         optimizer = self.config.optimizer
-        for name in sorted({key.partition("/")[0] for key in held}):
+        for name in sorted({key.rpartition("/")[0] for key in held}):
             there, kept = sorted(run.optimizer.state[run.trained[name]]), sorted(MOMENTS[optimizer])
             if there != kept:
                 raise ValueError(f"of {name} it holds {there}, and {optimizer} keeps {kept}")

@@ -17,37 +17,46 @@ ORDER = "test split in its order; numpy.packbits, bitorder big: sample 0 is the 
 
 
 def packed(correct: NDArray[np.bool_]) -> dict[str, Any]:
-    """One boolean per sample, (N,), as base64 of N bits, the last byte filled up with zeros."""
+    """One boolean per sample, (N,), as base64 of N bits, the last byte filled up with zeros.
+
+    Where every token of a sample has an answer, (N, T), its T bits stand in the place of the one.
+    """
     bits = base64.b64encode(np.packbits(correct, bitorder="big").tobytes()).decode("ascii")
-    return {"samples": len(correct), "order": ORDER, "bits": bits}
+    several = {} if correct.ndim == 1 else {"answers_per_sample": correct.shape[1]}
+    return {"samples": len(correct), **several, "order": ORDER, "bits": bits}
 
 
 def unpacked(result: Mapping[str, Any]) -> NDArray[np.bool_] | None:
-    """Which test samples a result's run answered rightly, (N,); None for a result from before this was kept.
+    """What a result's run answered rightly, (N,) or (N, T); None for a result from before this was kept.
 
     What does not fit the result's own number of test samples or its accuracy is refused.
     """
     if "correct" not in result:
         return None
     samples, accuracy = result["test_samples"], result["accuracy"]
-    correct = _bits(result["correct"], samples, f"the result of run {result['id']}")
-    if int(correct.sum()) != round(accuracy * samples):
+    correct = _bits(result["correct"], samples, result.get("test_answers"), f"the result of run {result['id']}")
+    if int(correct.sum()) != round(accuracy * correct.size):
         raise RecordError(
-            f"the result of run {result['id']} has {int(correct.sum())} right answers of {samples} in its bits, and an "
-            f"accuracy of {accuracy}. Remove it, and train the run again."
+            f"the result of run {result['id']} has {int(correct.sum())} right answers of {correct.size} in its bits, "
+            f"and an accuracy of {accuracy}. Remove it, and train the run again."
         )
     return correct
 
 
-def _bits(entry: Any, samples: int, source: str) -> NDArray[np.bool_]:
-    """The bits of an entry that `packed` made."""
+def _bits(entry: Any, samples: int, answers: int | None, source: str) -> NDArray[np.bool_]:
+    """The bits of an entry that `packed` made, shaped as it was."""
     try:
         order, count, raw = entry["order"], entry["samples"], base64.b64decode(entry["bits"], validate=True)
-    except (LookupError, TypeError, ValueError):
+        each = entry.get("answers_per_sample")
+    except (LookupError, TypeError, ValueError, AttributeError):
         raise RecordError(f"{source} holds right answers that cannot be read. Train the run again.") from None
-    if order != ORDER or count != samples or len(raw) != (samples + 7) // 8:
+    whole = samples if answers is None else answers
+    shape = (samples,) if answers is None else (samples, answers // samples)
+    told = each is None if answers is None else samples * each == answers if isinstance(each, int) else False
+    if order != ORDER or count != samples or not told or len(raw) != (whole + 7) // 8:
         raise RecordError(
             f"{source} holds {len(raw)} bytes of right answers for {count} samples, in the order {order!r}; expected "
-            f"{(samples + 7) // 8} bytes for {samples} samples, in the order {ORDER!r}. Train the run again."
+            f"{(whole + 7) // 8} bytes for {samples} samples, in the order {ORDER!r}. Train the run again."
         )
-    return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=samples, bitorder="big").astype(np.bool_)
+    bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=whole, bitorder="big")
+    return bits.astype(np.bool_).reshape(shape)

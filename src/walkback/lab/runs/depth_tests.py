@@ -5,7 +5,8 @@ None of them rests on the diagnostics, so they can agree or disagree with (d). T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,9 @@ from walkback.lab.runs.assembly import initial_model
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.derive import derived_seed
 from walkback.lab.runs.linear_probe import PROBE_SAMPLES, probe_accuracies, sites_of
-from walkback.lab.runs.measure import EVALUATION_BATCH, right_answers
-from walkback.lab.zoo import Block, BlockModel
+from walkback.lab.runs.measure import EVALUATION_BATCH, accuracy_on, right_answers
+from walkback.lab.zoo import Block, BlockModel, Method
+from walkback.lab.zoo.contract import SkiplessBlock
 from walkback.lab.zoo.datasets import Dataset, Split, evaluation_batches
 from walkback.lab.zoo.modes import evaluating
 
@@ -26,13 +28,17 @@ DRAWS = 5
 NO_SKIP = "a block without a skip cannot be removed: nothing would be left of its input"
 
 
-def depth_tests(config: RunConfig, model: BlockModel, dataset: Dataset) -> dict[str, Any]:
+def depth_tests(config: RunConfig, method: Method, dataset: Dataset) -> dict[str, Any]:
     """The three tests on the whole test split: accuracies per block, per block and draw, and per site."""
+    model = method.model
     skips = _have_skips(model, dataset.test)
     draws = [fresh_blocks(config, model, dataset, draw) for draw in range(DRAWS)]
     blocks = zip(model.blocks, *draws, strict=True)
     changes = [[partial(_without_branch, block), *fresh] for block, *fresh in blocks]
-    accuracies = accuracies_with(model, changes, dataset.test)
+    if method.answers_by_head():
+        accuracies = accuracies_with(model, changes, dataset.test)
+    else:
+        accuracies = accuracies_answered(method, changes, dataset.test)
     return {
         "blocks_removed": [row[0] if skip else None for row, skip in zip(accuracies, skips, strict=True)],
         "not_removed": "" if all(skips) else NO_SKIP,
@@ -94,11 +100,41 @@ def accuracies_with(model: BlockModel, changes: Sequence[Sequence[Change]], spli
             for index, (read, stand_ins) in enumerate(zip(sites_of(model, inputs), changes, strict=False)):
                 for number, change in enumerate(stand_ins):
                     right[index, number] += right_answers(logits_from(model, index + 1, change(read)), targets)
-    return [[int(n) / len(split) for n in row[: len(c)]] for row, c in zip(right, changes, strict=True)]
+    return [[int(n) / split.labels.numel() for n in row[: len(c)]] for row, c in zip(right, changes, strict=True)]
+
+
+class _StandIn(SkiplessBlock):
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self.change = change
+
+    def branch(self, hidden: Tensor) -> Tensor:
+        return self.change(hidden)
+
+
+@contextmanager
+def _replaced(model: BlockModel, index: int, change: Change) -> Iterator[None]:
+    block = model.blocks[index]
+    model.blocks[index] = _StandIn(change)
+    try:
+        yield
+    finally:
+        model.blocks[index] = block
+
+
+def accuracies_answered(method: Method, changes: Sequence[Sequence[Change]], split: Split) -> list[list[float]]:
+    """The same by a method's own `predict`, which is asked anew for each change: it may read every site."""
+    found: list[list[float]] = []
+    for index, stand_ins in enumerate(changes):
+        found.append([])
+        for change in stand_ins:
+            with _replaced(method.model, index, change):
+                found[-1].append(accuracy_on(method, split).value)
+    return found
 
 
 def logits_from(model: BlockModel, site: int, hidden: Tensor) -> Tensor:
-    """The logits from h_l on, (B, …) → (B, classes)."""
+    """The logits from h_l on."""
     for block in list(model.blocks)[site:]:
         hidden = block(hidden)
     return model.head(hidden)  # type: ignore[no-any-return]

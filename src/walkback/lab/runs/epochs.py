@@ -73,7 +73,7 @@ def _parsed(line: str, where: str) -> EpochRecord:
         why = f"cannot be believed: {error}" if isinstance(error, SaidTwice) else "is not JSON"
         raise RunError(
             f"{where} {why}. Put the line right, or remove the run's folder to train it anew: without its trace "
-            "a run cannot be gone on with."
+            "a run cannot be resumed."
         ) from None
 
 

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from walkback.errors import PitfallError, WalkbackError
@@ -25,6 +24,7 @@ from walkback.lab.runs.derive import derived_seed
 from walkback.lab.runs.linear_probe import sites_of
 from walkback.lab.runs.measure import NO_BLOCKS
 from walkback.lab.zoo import BlockModel
+from walkback.lab.zoo.answers import sample_losses
 from walkback.lab.zoo.datasets import Batch
 from walkback.protocol.credit import Trace, credits_for
 from walkback.protocol.functional import DIRECTIONS, Site, respond
@@ -85,9 +85,9 @@ def sites_to_test(run: Assembly, batches: Sequence[Batch]) -> list[Site]:
     credits = [credits_for(run.method, trace) for trace in traces]
     hiddens = [_first(site) for site in zip(*(trace.hiddens for trace in traces), strict=True)]
     targets = torch.cat([trace.targets for trace in traces])[:SAMPLES]
-    twin, loss = copy.deepcopy(run.model).double(), partial(F.cross_entropy, reduction="none")
+    twin = copy.deepcopy(run.model).double()
     return [
-        Site(hidden, _first(credit), targets, partial(logits_from, twin, number), loss)
+        Site(hidden, _first(credit), targets, partial(logits_from, twin, number), sample_losses)
         for number, (hidden, credit) in enumerate(zip(hiddens, zip(*credits, strict=True), strict=True))
     ]
 

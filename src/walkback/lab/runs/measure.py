@@ -11,7 +11,8 @@ from walkback.errors import PitfallError, RunError, WalkbackError
 from walkback.lab.runs.assembly import Assembly
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.epochs import EpochRecord
-from walkback.lab.zoo import BlockModel, Ladder, read_freezing
+from walkback.lab.zoo import Ladder, Method, read_freezing
+from walkback.lab.zoo.answers import are_right
 from walkback.lab.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.lab.zoo.modes import evaluating
 from walkback.protocol.diagnose import diagnose
@@ -30,31 +31,27 @@ def held_out(dataset: Dataset) -> list[Batch]:
     return held_out_batches(dataset, HELD_OUT_BATCHES, min(HELD_OUT_SIZE, len(dataset.test)))
 
 
-def accuracy_on(model: BlockModel, split: Split) -> Score:
-    """The share of right answers on a whole split; a NaN logit counts as a wrong answer."""
-    return share_of(correct_on(model, split))
+def accuracy_on(method: Method, split: Split) -> Score:
+    """The share of the method's right answers on a whole split; a NaN logit counts as a wrong answer."""
+    return share_of(correct_on(method, split))
 
 
 def share_of(correct: torch.Tensor) -> Score:
-    """The accuracy from one boolean per sample, (N,)."""
-    return Score(value=int(correct.sum()) / len(correct), samples=len(correct))
+    """The accuracy from one boolean per answer, (N,), or (N, T) where every token has one."""
+    answers = None if correct.ndim == 1 else correct.numel()
+    return Score(value=int(correct.sum()) / correct.numel(), samples=len(correct), answers=answers)
 
 
-def correct_on(model: BlockModel, split: Split) -> torch.Tensor:
-    """Whether each sample of a split is answered rightly, in the split's order, (N,)."""
-    with evaluating(model), torch.inference_mode():
-        return torch.cat([are_right(model(x), y) for x, y in evaluation_batches(split, EVALUATION_BATCH)])
+def correct_on(method: Method, split: Split) -> torch.Tensor:
+    """Whether each answer to a split is right, in the split's order, shaped like its labels."""
+    batches = evaluation_batches(split, EVALUATION_BATCH)
+    with evaluating(method), evaluating(method.model), torch.inference_mode():
+        return torch.cat([are_right(method.predict(inputs), targets) for inputs, targets in batches])
 
 
 def right_answers(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """How many samples have their largest logit at their own class, and no NaN."""
+    """How many answers have their largest logit at their own class, and no NaN."""
     return are_right(logits, targets).sum()
-
-
-def are_right(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Whether each sample has its largest logit at its own class, and no NaN, (B,)."""
-    # argmax takes a NaN for the largest, which would make a diverged network right by the label's chance.
-    return (logits.argmax(dim=1) == targets) & ~logits.isnan().any(dim=1)
 
 
 def report_on(
@@ -66,15 +63,16 @@ def report_on(
     settings: dict[str, Any] = {
         "headline_acc": accuracy,
         "method_name": config.method,
-        "notes": " ".join([f"Run {config.run_id}, {config.name}.", *_what_else(config, run.model)]),
+        "notes": " ".join([f"Run {config.run_id}, {config.name}.", *_what_else(config, run.method)]),
         "blocks": list(run.model.blocks),
-        "credit": run.method,
         "seed": config.seed,
     }
+    # What no loss at the head has trained has no gradient to be judged by.
+    settings |= {"credit": run.method} if run.method.answers_by_head() else {"gradients": False}
     return diagnose(run.model, batches, **settings | arguments)
 
 
-def _what_else(config: RunConfig, model: BlockModel) -> Iterator[str]:
+def _what_else(config: RunConfig, method: Method) -> Iterator[str]:
     """What a reader has to know of how it was trained, and the name alone does not explain."""
     if config.targets == "random":
         yield (
@@ -88,11 +86,11 @@ def _what_else(config: RunConfig, model: BlockModel) -> Iterator[str]:
         )
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
-        blocks = len(model.blocks)
+        blocks = len(method.model.blocks)
         learnt = "the last" if freezing.last == 1 else f"the last {freezing.last}"
         yield f"Of its {blocks} blocks only {learnt} learnt, beside stem and head."
         unread = blocks - freezing.last - 1  # sites that no block which learns reads or writes
-        if unread:
+        if unread and method.has_credit:
             sites = "h_1" if unread == 1 else f"h_1 to h_{unread}"
             yield f"No block followed the credit of {sites}, so Γ there says nothing of training."
 

@@ -104,7 +104,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     protocol, _, path = address.partition(SEPARATOR)
     try:
         if not path.strip("/"):
-            raise ValueError("nothing stands behind the name of the store")
+            raise ValueError("there is no store at this address")
         # Other machines write here too, so nothing that was listed once may be believed later.
         files, root = url_to_fs(address, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as error:

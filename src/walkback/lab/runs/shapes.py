@@ -82,6 +82,7 @@ class CourseShape(Shape):
     trace: Annotated[list[dict[str, Any]], Field(min_length=1)]
     test_samples: Annotated[int, Field(ge=1)]
     depth: DepthShape | None = None
+    functional: Options | None = None
 
 
 class ResultShape(RunShape, CourseShape):

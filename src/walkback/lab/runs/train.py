@@ -123,7 +123,7 @@ class Training:
                 self.commits = tuple(dict.fromkeys((*found.commits, *self.commits)))
                 return
             warnings.warn(
-                f"{self.stored.trace_file} lacks epochs: training starts anew.", WalkbackWarning, stacklevel=3
+                f"{self.stored.trace_file} has missing epochs: training starts over.", WalkbackWarning, stacklevel=3
             )
         self.records = []
         self.stored.start_anew()
@@ -132,7 +132,7 @@ class Training:
     def _epoch(self, epoch: int) -> None:
         start = time.perf_counter()
         loss = train_epoch(self.config, self.run, self.batches, epoch, self.progress) if epoch else None
-        accuracy = accuracy_on(self.run.model, self.dataset.test)
+        accuracy = accuracy_on(self.run.method, self.dataset.test)
         report = report_if_possible(self.config, self.run, self.held_out, accuracy, null_draws=0)
         rate, seconds = self.run.optimizer.param_groups[0]["lr"], time.perf_counter() - start
         record = epoch_record(epoch, accuracy, report, loss=loss, learning_rate=rate, seconds=seconds)
@@ -149,16 +149,14 @@ def train_epoch(
 
     The method hears before and after it how much of the run is done.
     """
-    method, optimizer, steps, samples = run.method, run.optimizer, len(batches), 0
-    watcher, group = progress or Silent(), optimizer.param_groups[0]
+    method, steps, samples = run.method, len(batches), 0
+    watcher, group = progress or Silent(), run.optimizer.param_groups[0]
     loss_sum = torch.zeros((), dtype=torch.float64)
     run.model.train()
     method.at(config.done_after(epoch - 1))
     for step, (inputs, targets) in enumerate(batches.epoch(epoch - 1)):
         group["lr"] = rate_at(config, (epoch - 1) * steps + step, config.epochs * steps)
-        result = method.accumulate(inputs, targets)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        result = run.step(inputs, targets)
         loss_sum.add_(result.loss, alpha=len(targets))
         samples += len(targets)
         if step % STEPS_BETWEEN_SIGNS == 0:

@@ -1,7 +1,7 @@
 """One file per question. Each reads an audit and the runs it refers to, and needs no torch and no training.
 
-A study is a `base.Study`: `answer` makes plain JSON of an audit, and `draw` makes paragraphs and tables of that JSON
-and of nothing else. A new one is one file and one row here.
+A study is a `base.Study`: `answer` makes plain JSON of an audit, and `paragraphs` writes that JSON, and nothing else,
+as text and tables. A new one is one file and one row here.
 """
 
 from walkback.registry import Registry
@@ -19,6 +19,7 @@ STUDIES = Registry(
         "null": "walkback.lab.studies.null:STUDY",
         "depth": "walkback.lab.studies.scaling:DEPTH",
         "width": "walkback.lab.studies.scaling:WIDTH",
+        "aggregation": "walkback.lab.studies.aggregation:STUDY",
         "triangulation": "walkback.lab.studies.triangulation:STUDY",
         "variants": "walkback.lab.studies.variants:STUDY",
         "false-positives": "walkback.lab.studies.false_positives:STUDY",

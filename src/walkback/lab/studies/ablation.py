@@ -133,7 +133,7 @@ def _counted(name: str, policy: Policy, methods: Sequence[dict[str, Any]]) -> di
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """Methods by policies, and how many methods each policy walks back."""
     policies = result["policies"]
     rows = [[m["label"], *(_cell(m["walked_back"][name], m["seeds"]) for name in policies)] for m in result["methods"]]
@@ -170,5 +170,5 @@ STUDY = Study(
     f"over all sites) that is not above {ALIGNED:g}; S2 to S5 add one diagnostic each, S_full all four. A method is "
     "walked back where a policy objects on every seed.",
     answer,
-    draw,
+    paragraphs,
 )

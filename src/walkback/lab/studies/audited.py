@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.lab.runs.classes import with_classes
 from walkback.lab.runs.epochs import EpochRecord
+from walkback.lab.runs.functional_record import NUDGE, RHO, mean_over_deep_blocks, training_loss
 from walkback.lab.runs.ids import checked_id, held_to_id
 from walkback.lab.runs.shapes import AuditShape, CourseShape, require_line, require_result, require_shape
 from walkback.lab.runs.verbs import todays
@@ -36,6 +37,8 @@ class TracedRun:
     test_samples: int
     depth: Mapping[str, Any] | None = None
     """The functional tests of depth, as the run's file holds them."""
+    credit_tests: Mapping[str, float | None] = field(default_factory=dict)
+    """Perturbation ρ and nudge behind the first block, and the training-loss decrease; None where not on record."""
 
     @property
     def epochs(self) -> int:
@@ -184,7 +187,17 @@ def _traced(row: Mapping[str, Any], folder: Path) -> TracedRun:
         tuple(record.accuracy for record in _records(frozen["trace"], folder)) if frozen else (),
         result["test_samples"],
         result.get("depth"),
+        _credit_tests(result),
     )
+
+
+def _credit_tests(result: Mapping[str, Any]) -> dict[str, float | None]:
+    loss = training_loss(result["trace"])
+    return {
+        "rho": mean_over_deep_blocks(result, RHO),
+        "nudge": mean_over_deep_blocks(result, NUDGE),
+        "loss_decrease": None if loss is None else loss.decrease,
+    }
 
 
 def _run_file(folder: Path, run_id: str, command: str) -> dict[str, Any]:

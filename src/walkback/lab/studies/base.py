@@ -10,7 +10,7 @@ from walkback.errors import RecordError
 from walkback.lab.runs.stamp import stamp
 from walkback.lab.runs.verbs import todays
 from walkback.lab.studies.audited import Audit
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.present.page import Grid, Heading, Page
 from walkback.protocol.json_codec import as_json, json_text
 from walkback.protocol.json_codec import number as number
@@ -31,7 +31,7 @@ class Study(NamedTuple):
     question: str
     """What is asked and by which rule it is answered, as the page says it."""
     answer: Callable[[Audit], dict[str, Any]]
-    draw: Callable[[Result], Parts]
+    paragraphs: Callable[[Result], Parts]
     """The answer as paragraphs and tables, from its JSON alone."""
     applies: Callable[[Audit], bool] = lambda audit: True
     """Whether the question can be asked of an audit."""
@@ -71,7 +71,7 @@ class Study(NamedTuple):
         for path in self.files(results):
             result = load_result(path)
             parts += [Heading(result["audit"]), f"From {result['source']}, by: {todays(result['command'])}"]
-            parts += self.draw(result)
+            parts += self.paragraphs(result)
         return Page(self.title, parts)
 
     def files(self, results: Path) -> list[Path]:
@@ -95,7 +95,7 @@ def load_result(path: Path) -> dict[str, Any]:
     return result
 
 
-def shown(value: Any, write: Callable[[float], str] = figure) -> str:
+def shown(value: Any, write: Callable[[float], str] = written) -> str:
     """A number from JSON as the tables write it; a dash where there is none."""
     return "–" if value is None else write(float(value))
 
@@ -117,6 +117,6 @@ def fired_words(fired: str, missing: str) -> str:
     return (f"({fired})" if fired else "none") + (f", no ({missing})" if missing else "")
 
 
-def side_by_side(values: Sequence[Any], write: Callable[[float], str] = figure) -> str:
+def side_by_side(values: Sequence[Any], write: Callable[[float], str] = written) -> str:
     """The figures of several seeds in one cell."""
     return ", ".join(shown(value, write) for value in values)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from walkback.lab.studies.base import Result, number
-from walkback.present.numbers import figure
+from walkback.present.numbers import written
 from walkback.present.page import Grid
 from walkback.protocol.diagnostics.direction_drift import DirectionDrift
 from walkback.protocol.drift_share import SMALL_SHARE, implied_share, stability_at
@@ -49,6 +49,6 @@ def table(rows: list[Result]) -> Grid:
 
 
 def _cells(row: Result) -> list[str]:
-    at = [figure(number(row["stability_at"][str(size)])) for size in SIZES]
-    figures = [figure(number(row[name])) for name in ("stability", "drift_share")]
+    at = [written(number(row["stability_at"][str(size)])) for size in SIZES]
+    figures = [written(number(row[name])) for name in ("stability", "drift_share")]
     return [row["label"], str(row["seed"]), *figures, row["share_from"], *at, row["because_of"]]

@@ -59,7 +59,7 @@ def _stop(run: TracedRun, epoch: int) -> dict[str, Any]:
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """One table for each rule."""
     parts: list[str | Grid | Heading] = []
     headings = ("method", "seed", "stops at", "saved", "accuracy there", "at the end", "cost pp")
@@ -84,5 +84,5 @@ STUDY = Study(
     "Saved is the share of epochs after the stop; the cost is the final accuracy minus that at the stop, in points, "
     "positive where training on would have paid.",
     answer,
-    draw,
+    paragraphs,
 )

@@ -65,7 +65,7 @@ def _network(report: DiagnosticReport, letters: Sequence[str]) -> dict[str, Any]
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """The rates, then the networks that fire."""
     counted = [result[when] for when in ("rates", "ever")]
     rates = [[f"({n})", *(f"{count[n]['fired']} of {count[n]['of']}" for count in counted)] for n in result["rates"]]
@@ -98,7 +98,7 @@ STUDY = Study(
     "the drift share ρ, which are there to tell such firings from failures. (d) is not counted: these networks have no "
     "frozen baselines.",
     answer,
-    draw,
+    paragraphs,
     lambda audit: bool(audit.rows) and all(row["method"] == "bp" for row in audit.rows),
     "it needs an audit of BP alone: walkback lab audit --preset false_positives",
 )

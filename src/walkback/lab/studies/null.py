@@ -41,7 +41,7 @@ def _run(run: TracedRun, alignment: Alignment) -> dict[str, Any]:
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """Γ against its null; then the orders of aggregation and the first epochs."""
     against = ("method", "seed", "Γ per site", "deep Γ", "fresh draws", "z")
     rows = [
@@ -85,7 +85,7 @@ STUDY = Study(
     "carry the average. Valid orders of aggregation (mean or median, over samples or "
     "sites, with site 0 or without) are set beside each other.",
     answer,
-    draw,
+    paragraphs,
     lambda audit: bool(audit.rows) and any(r.alignment and r.alignment.null for r in audit.reports),
     "it needs runs of a method with feedback that can be drawn again: walkback lab audit --preset penalty",
 )

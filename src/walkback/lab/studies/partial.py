@@ -80,7 +80,7 @@ def _counts(runs: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """One row for each run, then what became of the readings."""
     others = [letter for letter in PUBLISHED if letter not in (GROWTH, FLOOR)]
     sizes = ("geometric mean", "largest growth", f"({GROWTH})", "proxy ‖g‖", f"({FLOOR})")
@@ -111,7 +111,7 @@ STUDY = Study(
     "Every network of the audit, judged from ‖h_0‖, ‖h_L‖, the gradient norm at the middle site as a proxy for the "
     "deepest, and the accuracies; (c) was not kept.",
     answer,
-    draw,
+    paragraphs,
     lambda audit: any(r.residual_norms and len(r.residual_norms) > 2 for r in audit.reports),
     "it needs reports with the size of the stream.",
 )

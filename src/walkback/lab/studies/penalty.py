@@ -55,7 +55,7 @@ def _row(label: str, reports: Sequence[DiagnosticReport]) -> dict[str, Any]:
         "middle_gradients": middle,
         "last_gradients": [r.bp_grad_norms[-1] if r.bp_grad_norms else None for r in reports],
         "deep_alignments": [r.alignment.deep if r.alignment else None for r in reports],
-        "margins_pp": [r.reading(FrozenMargin.letter).figure for r in reports],
+        "margins_pp": [r.reading(FrozenMargin.letter).value for r in reports],
         "fired": [firing(r) for r in reports],
     }
 
@@ -70,7 +70,7 @@ def _gap(means: dict[tuple[str, float], float], strength: float) -> dict[str, An
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """The rows, seeds side by side, then the gaps."""
     headings = (
         "method",
@@ -114,7 +114,7 @@ STUDY = Study(
     "mean accuracy of BP minus that of DFA, both with the same λ. DFA's credit is textbook credit, but in audits of "
     "the source's definitions.",
     answer,
-    draw,
+    paragraphs,
     lambda audit: any(":penalty=" in label for label in audit.labels),
     "it needs rows with the penalty: walkback lab audit --preset penalty",
 )

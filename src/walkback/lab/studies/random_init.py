@@ -11,7 +11,7 @@ from typing import Any
 
 from walkback.lab.studies.audited import Audit, TracedRun, chance_of, measurements
 from walkback.lab.studies.base import Parts, Result, Study, number
-from walkback.present.numbers import figure, percent
+from walkback.present.numbers import percent, written
 from walkback.present.page import Grid
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, State
@@ -59,7 +59,7 @@ def _share(report: DiagnosticReport) -> float | None:
     return None if shares is None or site is None else shares[site]
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """One row for each network, with its methods where a seed has several."""
     networks = result["networks"]
     headings = ["seed", "accuracy", "‖h_0‖", "‖h_L‖", "growth", "‖g_0‖", "‖g_L‖", "(c)", "ρ", "verdict"]
@@ -73,7 +73,7 @@ def draw(result: Result) -> Parts:
 def _row(n: Result) -> list[str]:
     h, g = n["residual_norms"] or (None,), n["bp_grad_norms"] or (None,)
     sizes = [h[0], h[-1], n["growth"], g[0], g[-1], n["stability"], n["drift_share"]]
-    return [str(n["seed"]), percent(n["accuracy"]), *(figure(number(v)) for v in sizes), n["verdict"]]
+    return [str(n["seed"]), percent(n["accuracy"]), *(written(number(v)) for v in sizes), n["verdict"]]
 
 
 STUDY = Study(
@@ -82,5 +82,5 @@ STUDY = Study(
     "Epoch 0 of the traces, at chance: does anything fire on a network that nobody trained? (d) does not apply, since "
     "an untrained network is its own frozen baseline.",
     answer,
-    draw,
+    paragraphs,
 )

@@ -22,18 +22,19 @@ PATTERNS = {"depth": r"(\w+) depth (\d+)", "width": r"(\w+) d(\d+)"}
 def answer(audit: Audit, by: str) -> dict[str, Any]:
     """One entry for each method and size, and whether (a) and (b) read the same at every size."""
     epochs = {run.label: run.epochs for run in audit.traces}
-    sized = {label: reports for label, reports in audit.by_method().items() if _size(label, by)}
+    sized = {label: reports for label, reports in audit.by_method().items() if size_of(label, by)}
     rows = [_row(label, reports, by) | {"epochs": epochs.get(label)} for label, reports in sized.items()]
     return {"by": by, "rows": rows, "same": _same(sized, by)}
 
 
-def _size(label: str, by: str) -> tuple[str, int] | None:
+def size_of(label: str, by: str) -> tuple[str, int] | None:
+    """The method and the size that a label names: `dfa depth 4`; None where it names none."""
     named = re.fullmatch(PATTERNS[by], label)
     return (named[1], int(named[2])) if named else None
 
 
 def _row(label: str, reports: Sequence[DiagnosticReport], by: str) -> dict[str, Any]:
-    named = _size(label, by)
+    named = size_of(label, by)
     assert named is not None
     return {
         "label": label,
@@ -54,7 +55,7 @@ def _same(sized: Mapping[str, Sequence[DiagnosticReport]], by: str) -> dict[str,
     read: dict[str, set[Any]] = {}
     gaps: set[str] = set()
     for label, reports in sized.items():
-        method, _ = _size(label, by) or ("", 0)
+        method, _ = size_of(label, by) or ("", 0)
         states = [[report.reading(letter).state for letter in COMPARED] for report in reports]
         fired = [tuple(state is State.FIRE for state in each) for each in states]
         read.setdefault(method, set()).add(tuple(zip((r.seed for r in reports), fired, strict=True)))
@@ -62,7 +63,7 @@ def _same(sized: Mapping[str, Sequence[DiagnosticReport]], by: str) -> dict[str,
     return {method: len(readings) == 1 and method not in gaps for method, readings in read.items()}
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """One row for each method and size, seeds side by side."""
     headings = ("method", result["by"], "epochs", "accuracy", "growth", "‖g_L‖", "deep Γ", "fired")
     rows = [
@@ -88,8 +89,8 @@ def _study(by: str, title: str, question: str) -> Study:
         title,
         question,
         partial(answer, by=by),
-        draw,
-        lambda audit: any(_size(label, by) for label in audit.labels),
+        paragraphs,
+        lambda audit: any(size_of(label, by) for label in audit.labels),
         f"it needs rows of several {by}s: walkback lab audit --preset {by}",
     )
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from walkback.lab.studies import drift
 from walkback.lab.studies.audited import Audit
 from walkback.lab.studies.base import Parts, Result, Study, number
-from walkback.present.numbers import figure, round_number
+from walkback.present.numbers import round_number, written
 from walkback.present.page import Grid
 from walkback.protocol.diagnostics.declare import Threshold
 from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
@@ -125,7 +125,7 @@ def _diagnostic(sweep: Sweep, judged: Sequence[DiagnosticReport], limits: Diagno
 
 
 def _finite(reading: Reading) -> bool:
-    known = reading.figure is not None and math.isfinite(reading.figure) and reading.reason != NON_FINITE
+    known = reading.value is not None and math.isfinite(reading.value) and reading.reason != NON_FINITE
     return known and reading.state in (State.PASS, State.FIRE)
 
 
@@ -141,7 +141,7 @@ def _extremes(healthy: Iterable[Reading], degenerate: Iterable[Reading], up: boo
 
 
 def _nearest(readings: Iterable[Reading], largest: bool) -> float | None:
-    figures = [r.figure for r in readings if r.figure is not None]
+    figures = [r.value for r in readings if r.value is not None]
     return (max(figures) if largest else min(figures)) if figures else None
 
 
@@ -178,7 +178,7 @@ def _margins(judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
     threshold = DiagnosticThresholds().frozen_acc_margin_pp
     found = [(report, report.reading(FrozenMargin.letter)) for report in judged]
     readings = [(report, reading) for report, reading in found if _finite(reading)]
-    near = [r for _, r in readings if r.figure is not None and abs(r.figure - threshold) < NEAR_PP]
+    near = [r for _, r in readings if r.value is not None and abs(r.value - threshold) < NEAR_PP]
     return {
         "threshold_pp": threshold,
         "near_pp": NEAR_PP,
@@ -188,7 +188,7 @@ def _margins(judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
             {
                 "label": report.method_name,
                 "seed": report.seed,
-                "margin_pp": r.figure,
+                "margin_pp": r.value,
                 "low": r.interval.low if r.interval else None,
                 "high": r.interval.high if r.interval else None,
                 "state": r.state.value,
@@ -199,7 +199,7 @@ def _margins(judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """The extremes and ranges, (d)'s margins, and the firings of (c)."""
     headings = (
         "",
@@ -228,10 +228,10 @@ def draw(result: Result) -> Parts:
 
 def _row(key: str, d: Result) -> list[str]:
     by_verdict, own, same = d["by_verdict"], d["by_reading"], d["same_verdicts"]
-    ends = [figure(number(by_verdict[side])) for side in ("healthy", "degenerate")]
+    ends = [written(number(by_verdict[side])) for side in ("healthy", "degenerate")]
     low, high = number(same["low"]), number(same["high"])
-    span = f"{figure(low) if low is not None else 'any'} to {figure(high) if high is not None else 'any'}"
-    own_ends = [figure(number(own[side])) for side in ("healthy", "degenerate")]
+    span = f"{written(low) if low is not None else 'any'} to {written(high) if high is not None else 'any'}"
+    own_ends = [written(number(own[side])) for side in ("healthy", "degenerate")]
     fired = f"{d['fired']} of {d['measured'] + d['non_finite']}"
     return [f"({key})", round_number(d["threshold"]), fired, *ends, _gap(d), *own_ends, span, str(d["fragile"])]
 
@@ -242,7 +242,7 @@ def _gap(d: Result) -> str:
     if gap is None or not d["by_verdict"]["separate"]:
         return "–" if gap is None else "overlap"
     if not d["ratio"]:
-        return figure(gap)
+        return written(gap)
     return f"{gap:,.2f}×" if gap < 1000 else f"{gap:,.0f}×"
 
 
@@ -275,5 +275,5 @@ STUDY = Study(
     "diagnostic. “same verdicts” is the range of thresholds that turns no trustworthy network into a walk-back or "
     "back. Every sweep is in the JSON.",
     answer,
-    draw,
+    paragraphs,
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 from walkback.lab.studies.audited import Audit, TracedRun, mean_alignment
 from walkback.lab.studies.base import Parts, Result, Study, number
-from walkback.present.numbers import figure, percent
+from walkback.present.numbers import percent, written
 from walkback.present.page import Grid
 from walkback.protocol.diagnostics.gradient_floor import GradientFloor
 from walkback.protocol.panels.april2026 import APRIL_2026
@@ -101,7 +101,7 @@ def _range(run: TracedRun, of: Callable[[Any], float | None]) -> dict[str, float
     return {"low": min(known), "high": max(known), "first_epochs": sum(early) / len(early)}
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """First firing epochs, with the epoch from which it stays where that is another."""
     keys = _keys(dict.fromkeys(key for run in result["runs"] for key in run["first"]))
     named = [f"({FLOOR}) at {LARGE_BATCH}" if key in CONVENTIONS else f"({key})" for key in keys]
@@ -113,7 +113,7 @@ def draw(result: Result) -> Parts:
 def _row(run: Result, keys: Sequence[str]) -> list[str]:
     firsts = [_when(run, key) for key in keys]
     gamma = run["alignment"]
-    span = "–" if gamma["low"] is None else f"{figure(number(gamma['low']))} to {figure(number(gamma['high']))}"
+    span = "–" if gamma["low"] is None else f"{written(number(gamma['low']))} to {written(number(gamma['high']))}"
     return [run["label"], str(run["seed"]), str(run["epochs"]), *firsts, span, percent(run["final_accuracy"])]
 
 
@@ -135,5 +135,5 @@ STUDY = Study(
     f"averaged over 128 samples and over {LARGE_BATCH}: the published temporal record used about the latter, and the "
     "published audit the former.",
     answer,
-    draw,
+    paragraphs,
 )

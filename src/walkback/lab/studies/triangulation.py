@@ -3,6 +3,9 @@
 None of the three rests on (a) to (d). Each asks in its own way whether the blocks are used: the largest loss of
 accuracy when one block is left out, the same when its weights are drawn again, and what a linear readout gains from h_0
 to h_L. All are held to (d)'s own threshold in points, so that none is tuned.
+
+Beside them stand the tests of the credit and of learning, which have no threshold: perturbation ρ, nudge, and by how
+much the training loss fell. They need no gradient, so they are there where (b) fires too.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from walkback.protocol.diagnostics.frozen_margin import FrozenMargin
 from walkback.protocol.records import State
 
 TESTS = {"removal": "block removed", "rerandomised": "block redrawn", "probe": "linear probe"}
+CREDIT_TESTS = {"rho": "ρ", "nudge": "nudge", "loss_decrease": "loss fell by"}
+NOT_MEASURED = "not measured"
 THRESHOLD_PP: float = FrozenMargin.thresholds["frozen_acc_margin_pp"].default or 0.0
 SAME_TEST_PP = 0.5
 
@@ -58,8 +63,9 @@ def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
         "seed": run.seed,
         "id": run.run_id,
         "accuracy": run.records[-1].accuracy,
-        "margin_pp": reading.figure,
+        "margin_pp": reading.value,
         "passes_d": reading.state is State.PASS,
+        "credit_tests": dict(run.credit_tests),
         "points": points,
         "uses_depth": {test: None if value is None else value >= THRESHOLD_PP for test, value in points.items()},
     }
@@ -88,15 +94,16 @@ def _agreement(runs: list[dict[str, Any]], test: str) -> dict[str, int]:
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """One row for each run, then the agreement."""
-    headings = ("method", "seed", "(d) margin", *TESTS.values(), "same answer as (d)")
+    headings = ("method", "seed", "(d) margin", *TESTS.values(), *CREDIT_TESTS.values(), "same answer as (d)")
     rows = [
         [
             run["label"],
             str(run["seed"]),
             shown(run["margin_pp"], signed),
             *(shown(run["points"][test], signed) for test in TESTS),
+            *(_credit_test(run, test) for test in CREDIT_TESTS),
             ", ".join(TESTS[t] for t, uses in run["uses_depth"].items() if uses == run["passes_d"]) or "none",
         ]
         for run in result["runs"]
@@ -109,10 +116,26 @@ def draw(result: Result) -> Parts:
     same = "A block drawn again costs what its removal does on every network, to half a point: fresh blocks write "
     same += "next to nothing here, and the two tests are one."
     return [
-        Grid(headings, rows, "lrrrrrl"),
+        Grid(headings, rows, "lrrrrrrrrl"),
         Grid(counted, agreement, "lrrr"),
+        _on_how_many(result["runs"]),
         *([same] if result["redrawn_is_removed"] else []),
     ]
+
+
+def _credit_test(run: Result, test: str) -> str:
+    # Answers that an earlier walkback gave have none.
+    value = (run.get("credit_tests") or {}).get(test)
+    return NOT_MEASURED if value is None else signed(value)
+
+
+def _on_how_many(runs: list[dict[str, Any]]) -> str:
+    known = [sum(_credit_test(run, test) != NOT_MEASURED for run in runs) for test in CREDIT_TESTS]
+    tested, learnt = f"{min(known[:2])} of {len(runs)}", f"{known[2]} of {len(runs)}"
+    return (
+        f"ρ and nudge are on record for {tested} networks, the training loss for {learnt}. A run that was made before "
+        "these tests were kept has none of them, until it is trained again."
+    )
 
 
 STUDY = Study(
@@ -122,9 +145,11 @@ STUDY = Study(
     "weights drawn again (mean of five draws); the gain of a linear readout from h_0 to h_L. Each says that depth is "
     f"used from {THRESHOLD_PP:g} points on, which is (d)'s own threshold. A block can matter, so that its loss hurts, "
     "without the network being any better than one whose blocks were never trained: then (d) fires and removal "
-    "does not.",
+    "does not. Beside these, of the credit (RMS 1 in each sample, mean over the blocks behind the first): ρ, how far "
+    "it tells the change of the loss in random directions, from -1 to 1; the nudge, the change of the loss by a step "
+    "of 0.01 against it; and by how much the mean training loss fell from epoch 1 to the last.",
     answer,
-    draw,
+    paragraphs,
     lambda audit: any("baseline" in row for row in audit.rows),
     "it needs runs with frozen baselines: walkback lab audit --preset resmlp_d256",
 )

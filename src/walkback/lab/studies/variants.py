@@ -49,7 +49,7 @@ def _run(audit: Audit, run: TracedRun) -> dict[str, Any]:
     }
 
 
-def draw(result: Result) -> Parts:
+def paragraphs(result: Result) -> Parts:
     """One row for each run."""
     headings = ("method", "changed", "seed", "epochs", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "Γ per site", "deep Γ")
     rows = [
@@ -77,7 +77,7 @@ STUDY = Study(
     "the published record gives names and results only, so which reading of them behaves as published is a question "
     "in itself; of DFA, settings that might explain why a claim does not reproduce.",
     answer,
-    draw,
+    paragraphs,
     lambda audit: bool(audit.rows) and any(CHANGED.fullmatch(label) for label in audit.labels),
     "it needs rows with a setting changed: walkback lab audit --preset bridge_variants",
 )

@@ -19,7 +19,7 @@ from walkback.protocol.diagnostics.gradient_floor import GradientFloor
 from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
 from walkback.protocol.judge import read
 from walkback.protocol.records import Measurements, State
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 from walkback.watch.trace_line import TraceLine
 
 ACCURACY_TOLERANCE = 0.05
@@ -211,7 +211,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     head, m = [row["recipe"], str(row["seed"])], row["measured"]
     if not m:
         return [*head, "not trained yet", *[""] * 6, _expectation(row["expected"])]
-    numbers = [figure(m[name]) for name in ("growth", "stream", "gradient", "deep_cosine")]
+    numbers = [written(m[name]) for name in ("growth", "stream", "gradient", "deep_cosine")]
     verdict = "differs: " + ", ".join(row["differs"]) if row["differs"] else "same order"
     return [
         *head,
@@ -232,5 +232,5 @@ def _expectation(expected: Mapping[str, Any]) -> str:
 
 
 def _range(bounds: Sequence[float], name: str) -> str:
-    low, high = (f"{100 * bound:.1f} %" if name == "accuracy" else figure(bound) for bound in bounds)
+    low, high = (f"{100 * bound:.1f} %" if name == "accuracy" else written(bound) for bound in bounds)
     return low if low == high else f"{low} to {high}"

@@ -26,8 +26,8 @@ from walkback.lab.validity.measure import (
 )
 from walkback.lab.validity.provenance import replayed
 from walkback.lab.validity.record import NetworkRecord, Truth
-from walkback.lab.validity.tasks import Task
 from walkback.lab.validity.training import Run, chunks, correct, randomised_like, started, train
+from walkback.lab.zoo.datasets.drawn import Task
 from walkback.protocol.diagnose import diagnose
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.scores import FrozenBaseline, Score

@@ -13,9 +13,9 @@ from walkback.lab.runs.linear_probe import RIDGE, features, sites_of
 from walkback.lab.validity.conditions.base import Made
 from walkback.lab.validity.provenance import parts_of
 from walkback.lab.validity.record import Answers, NumbersByName, Readouts
-from walkback.lab.validity.tasks import Task, hashes
 from walkback.lab.validity.training import chunks
 from walkback.lab.zoo import BlockModel
+from walkback.lab.zoo.datasets.drawn import Task, hashes
 
 PUBLISHED_BATCH = 128
 """Gradients are told for a loss averaged over so many samples, as in every report."""

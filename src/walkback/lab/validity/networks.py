@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from walkback.errors import UnknownName
 from walkback.lab.validity.config import NetworkConfig
-from walkback.lab.validity.tasks import LETTERS
 from walkback.lab.zoo import build_model
 from walkback.lab.zoo.architectures.vit_mini import TOKEN_STD, ClassTokenHead, TransformerBlock
 from walkback.lab.zoo.contract import Block, BlockModel, DataSpec, SkiplessBlock
+from walkback.lab.zoo.datasets.two_words import LETTERS
 from walkback.registry import did_you_mean
 
 

@@ -62,6 +62,7 @@ def _plain_step(run: Run, inputs: Tensor, targets: Tensor) -> None:
     """A step of the claimed rule: no fault takes part, only the optimizer."""
     run.claimed.accumulate(inputs, targets)
     run.optimizer.step()
+    run.claimed.after_step()
     run.optimizer.zero_grad(set_to_none=True)
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from walkback.errors import InputError
 from walkback.lab.validity.config import NetworkConfig
-from walkback.lab.validity.tasks import Task
 from walkback.lab.zoo import BlockModel, Method
 from walkback.lab.zoo.contract import learns
+from walkback.lab.zoo.datasets.drawn import Task
 
 if TYPE_CHECKING:
     from walkback.lab.validity.conditions.base import Condition
@@ -126,6 +126,7 @@ def take_step(condition: Condition, run: Run, inputs: Tensor, targets: Tensor) -
     condition.before_step(run)
     condition.gradients(run, inputs, targets)
     run.optimizer.step()
+    run.method.after_step()
     run.optimizer.zero_grad(set_to_none=True)
     condition.after_step(run)
     run.step += 1

@@ -10,11 +10,11 @@ from walkback.registry import Registry
 FIGURES = Registry(
     "figure",
     {
-        "audit": "walkback.present.figures.audit:draw",
-        "temporal": "walkback.present.figures.temporal:draw",
-        "penalty": "walkback.present.figures.penalty:draw",
-        "sensitivity": "walkback.present.figures.sensitivity:draw",
-        "sites": "walkback.present.figures.sites:draw",
+        "audit": "walkback.present.figures.audit:plot",
+        "temporal": "walkback.present.figures.temporal:plot",
+        "penalty": "walkback.present.figures.penalty:plot",
+        "sensitivity": "walkback.present.figures.sensitivity:plot",
+        "sites": "walkback.present.figures.sites:plot",
     },
     group="figures",
     check="walkback.present.figures:check_figure",

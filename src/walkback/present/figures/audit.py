@@ -35,7 +35,7 @@ _SPREAD = 0.24
 _ACROSS = 2
 
 
-def draw(networks: Sequence[Network]) -> Figure:
+def plot(networks: Sequence[Network]) -> Figure:
     """Methods along the axis, a mark for each seed with its interval; open circles pass, filled squares fire."""
     letters = _letters(networks)
     rows = max(math.ceil(len(letters) / _ACROSS), 1)
@@ -59,7 +59,7 @@ def _title(letter: str, networks: Sequence[Network]) -> str:
     """The panel's label for the diagnostic, and what its figure is."""
     diagnostic = by_letter(letter)
     reading = next(r for network in networks for r in network.report.readings if r.letter == letter)
-    words = (diagnostic.figure_title if diagnostic is not None else "") or middle_out(reading.name, NAME_LENGTH)
+    words = (diagnostic.value_title if diagnostic is not None else "") or middle_out(reading.name, NAME_LENGTH)
     return f"{label(networks[0].report, letter)} {words}"
 
 
@@ -76,12 +76,12 @@ def _legend(figure: Figure, axes: Axes, intervals: bool) -> None:
 def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
     methods = by_method(networks)
     read = {i: _reading(network, letter) for i, network in enumerate(networks)}
-    known = [r for r in read.values() if r is not None and drawable(r.figure)]
+    known = [r for r in read.values() if r is not None and drawable(r.value)]
     tidy(axes, _title(letter, networks))
     if not known:
         say(axes, f"{label(networks[0].report, letter)} was not measured on these networks")
         return
-    if _by_ratios(letter) and all(r.figure is not None and r.figure > 0 for r in known):
+    if _by_ratios(letter) and all(r.value is not None and r.value > 0 for r in known):
         axes.set_yscale("log")
     colours = colours_of(networks)
     for place, (method, members) in enumerate(methods.items()):
@@ -111,9 +111,9 @@ def _freer_at_left(axes: Axes, letter: str, methods: Mapping[str, Sequence[Netwo
     def in_the_way(groups: Sequence[Sequence[Network]]) -> int:
         readings = [reading for group in groups for network in group if (reading := _reading(network, letter))]
         return sum(
-            abs(_height(axes, reading.figure) - _height(axes, reading.threshold)) < _LABEL_ROOM
+            abs(_height(axes, reading.value) - _height(axes, reading.threshold)) < _LABEL_ROOM
             for reading in readings
-            if reading.figure is not None and drawable(reading.figure) and reading.threshold is not None
+            if reading.value is not None and drawable(reading.value) and reading.threshold is not None
         )
 
     groups = list(methods.values())
@@ -140,10 +140,10 @@ def _method(axes: Axes, letter: str, place: int, members: Sequence[Network], col
     drawn, lost = 0, ""
     for number, network in enumerate(members):
         reading = _reading(network, letter)
-        if reading is None or reading.figure is None:
+        if reading is None or reading.value is None:
             continue
-        if not drawable(reading.figure):
-            lost = "off the\nscale" if math.isfinite(reading.figure) else "not\nfinite"
+        if not drawable(reading.value):
+            lost = "off the\nscale" if math.isfinite(reading.value) else "not\nfinite"
             continue
         offset = _SPREAD * (2 * number / (len(members) - 1) - 1) if len(members) > 1 else 0.0
         _mark(axes, place + offset, reading, colour)
@@ -157,13 +157,13 @@ def _method(axes: Axes, letter: str, place: int, members: Sequence[Network], col
 
 
 def _mark(axes: Axes, x: float, reading: Reading, colour: str) -> None:
-    assert reading.figure is not None
+    assert reading.value is not None
     interval = reading.interval
     if interval is not None and drawable(interval.low) and drawable(interval.high):
         axes.plot([x, x], [interval.low, interval.high], color=colour, linewidth=1, zorder=2)
     fires = reading.state is State.FIRE
     axes.plot(
-        x, reading.figure, "s" if fires else "o", color=colour, markerfacecolor=colour if fires else "white",
+        x, reading.value, "s" if fires else "o", color=colour, markerfacecolor=colour if fires else "white",
         markersize=5.5, markeredgewidth=1.3, zorder=3,
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ class History:
     frozen_accuracy: Sequence[float | None] = ()
 
 
-def draw(histories: Sequence[History], thresholds: DiagnosticThresholds | None = None) -> Figure:
+def plot(histories: Sequence[History], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Four panels over the epochs: growth, gradient at the deepest site, drift, accuracy with its baseline."""
     limits = thresholds or DiagnosticThresholds()
     figure = new_figure(8.4, 5.6)
@@ -42,7 +42,7 @@ def draw(histories: Sequence[History], thresholds: DiagnosticThresholds | None =
             axes,
             histories,
             name,
-            f"({one.letter}) {one.figure_title}",
+            f"({one.letter}) {one.value_title}",
             getattr(limits, limit),
             log=declared.axis == "log",
         )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SPREAD = 0.18
 
 
-def draw(networks: Sequence[Network], missing: str = "") -> Figure:
+def plot(networks: Sequence[Network], missing: str = "") -> Figure:
     """‖h_L‖ and ‖g_L‖ over the epochs; final accuracies with the frozen baseline and the margin over it.
 
     One colour for each method, dashes for the strength of the penalty; `missing` says what is not on record.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ACROSS = 3
 
 
-def draw(result: Mapping[str, Any]) -> Figure:
+def plot(result: Mapping[str, Any]) -> Figure:
     """A panel for each sweep of the study's JSON; the last holds the key."""
     try:
         return _drawn(result)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_MARKED = 40
 
 
-def draw(networks: Sequence[Network]) -> Figure:
+def plot(networks: Sequence[Network]) -> Figure:
     """Three panels; a line for each network, one colour and marker for each method."""
     figure = new_figure(7.0, 2.9)
     stream, gradient, alignment = figure.subplots(1, 3)

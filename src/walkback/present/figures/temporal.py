@@ -40,7 +40,7 @@ class Column:
     """What is said where there are no networks."""
 
 
-def draw(columns: Sequence[Column]) -> Figure:
+def plot(columns: Sequence[Column]) -> Figure:
     """Rows ‖h_L‖, ‖g_L‖, accuracy; a column for each architecture, which says so where it is not on record."""
     figure = new_figure(7.0, 5.8)
     panels = figure.subplots(3, len(columns), squeeze=False, sharex="col")

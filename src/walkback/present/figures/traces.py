@@ -59,7 +59,7 @@ def _known(trace: Traced, panel: _Shown) -> bool:
     return any(value is not None for value in trace.series(panel.name))
 
 
-def draw(traces: Sequence[Traced], thresholds: DiagnosticThresholds | None = None) -> Figure:
+def plot(traces: Sequence[Traced], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Panels over the epochs (where there are none: the steps); a cross marks where a run would stop."""
     limits = (thresholds or DiagnosticThresholds()).model_extra or {}
     # What no diagnostic asks to be listed by, and no trace holds, has no panel.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from walkback.protocol.diagnostics.declare import Comparison, Quantity, Scalar, Threshold
 from walkback.protocol.records import Interval, Measurements, Reading, State
-from walkback.protocol.wording import figure as written
+from walkback.protocol.wording import written
 from walkback.protocol.words import NON_FINITE
 from walkback.strictness import about_to_compare
 
@@ -56,13 +56,13 @@ class Diagnostic:
     derived: ClassVar[tuple[Quantity, ...]] = ()
     """Quantities that follow from those it measures: shown where those are, and held by no record."""
     scalars: ClassVar[tuple[Scalar, ...]] = ()
-    """What stands for it in tables of networks and over time; the figure of its reading where none are declared."""
+    """What stands for it in tables of networks and over time; the value of its reading where none are declared."""
     curve: ClassVar[str] = ""
     """The scalar on whose curve its firings are marked, where scalars are declared."""
-    figure_title: ClassVar[str] = ""
-    """What the figure of its reading is, above a picture of it; the title where it is empty."""
+    value_title: ClassVar[str] = ""
+    """What the value of its reading is, above a picture of it; the title where it is empty."""
     signed: ClassVar[bool] = False
-    """Whether its figure is a difference, whose sign says who is ahead."""
+    """Whether its value is a difference, whose sign says who is ahead."""
     from_some_sites: ClassVar[bool] = False
     """Whether a record that has norms at some of the sites only can say something of it."""
 
@@ -145,7 +145,7 @@ class Diagnostic:
 
     @classmethod
     def shown_scalars(cls) -> tuple[Scalar, ...]:
-        """Those that are declared; else one, the figure of the reading, named by the letter."""
+        """Those that are declared; else one, the value of the reading, named by the letter."""
         return cls.scalars or (cls._reading_as_scalar(),)
 
     @classmethod
@@ -153,7 +153,7 @@ class Diagnostic:
         name, quantity = next(iter(cls.thresholds), ""), next(iter(cls.quantities), None)
         axis = cls.thresholds[name].axis if name else quantity.axis if quantity is not None else "linear"
         return Scalar(
-            cls.letter, cls.title, title=cls.figure_title or cls.title, threshold=name, axis=axis, signed=cls.signed,
+            cls.letter, cls.title, title=cls.value_title or cls.title, threshold=name, axis=axis, signed=cls.signed,
             tabled=cls.listed != "never", timed=cls.listed != "never", live=cls.listed == "always",
         )  # fmt: skip
 
@@ -194,23 +194,23 @@ class ReadingMaker:
         """Nothing to judge, and why."""
         return Reading(**self._common, state=State.NOT_MEASURED, sentence=why)
 
-    def reported(self, figure: float | None, sentence: str) -> Reading:
+    def reported(self, value: float | None, sentence: str) -> Reading:
         """Measured, by a diagnostic that never fires."""
-        return Reading(**self._common, state=State.REPORTED, figure=figure, sentence=sentence)
+        return Reading(**self._common, state=State.REPORTED, value=value, sentence=sentence)
 
-    def undecided(self, figure: float | None, why: str) -> Reading:
-        """A figure that nothing is there to judge by, and what is missing."""
-        return Reading(**self._common, state=State.UNDECIDED, figure=figure, sentence=why)
+    def undecided(self, value: float | None, why: str) -> Reading:
+        """A value that nothing is there to judge by, and what is missing."""
+        return Reading(**self._common, state=State.UNDECIDED, value=value, sentence=why)
 
-    def non_finite(self, what: str, figure: float | None = None, site: int | None = None) -> Reading:
+    def non_finite(self, what: str, value: float | None = None, site: int | None = None) -> Reading:
         """NaN or Inf: it compares false with every threshold, and must never come out trustworthy."""
-        about_to_compare(figure if figure is not None else float("nan"), self.rule)
-        sentence = f"{what}: the network has diverged, and no other figure of it means anything."
-        return Reading(**self._common, state=State.FIRE, figure=figure, site=site, reason=NON_FINITE, sentence=sentence)
+        about_to_compare(value if value is not None else float("nan"), self.rule)
+        sentence = f"{what}: the network has diverged, and no other value of it means anything."
+        return Reading(**self._common, state=State.FIRE, value=value, site=site, reason=NON_FINITE, sentence=sentence)
 
     def judged(
         self,
-        figure: float,
+        value: float,
         *,
         reason: str,
         fired: str,
@@ -219,14 +219,14 @@ class ReadingMaker:
         site: int | None = None,
         case: str = "",
     ) -> Reading:
-        """FIRE where the figure crosses the threshold, PASS where not, fragile where the interval does both."""
-        about_to_compare(figure, self.rule)
-        fires = self.crosses(figure)
+        """FIRE where the value crosses the threshold, PASS where not, fragile where the interval does both."""
+        about_to_compare(value, self.rule)
+        fires = self.crosses(value)
         fragile = interval is not None and self.crosses(interval.low) != self.crosses(interval.high)
         return Reading(
             **self._common,
             state=State.FIRE if fires else State.PASS,
-            figure=figure,
+            value=value,
             site=site,
             interval=interval,
             fragile=fragile,
@@ -237,7 +237,7 @@ class ReadingMaker:
 
 
 def without_reference(measured: Measurements, otherwise: str) -> str:
-    """Why a figure of the gradient is missing: there is no reference for it, or something else."""
+    """Why a value of the gradient is missing: there is no reference for it, or something else."""
     check = measured.reference_check
     return check.reason if check is not None and check.reason else otherwise
 
@@ -247,6 +247,6 @@ def first_broken(counts: tuple[int, ...] | None) -> int | None:
     return next((site for site, count in enumerate(counts or ()) if count), None)
 
 
-def first_non_finite(figures: tuple[float, ...]) -> int | None:
-    """The first site whose figure is NaN or infinite."""
-    return next((site for site, x in enumerate(figures) if x - x != 0), None)
+def first_non_finite(values: tuple[float, ...]) -> int | None:
+    """The first site whose value is NaN or infinite."""
+    return next((site for site, x in enumerate(values) if x - x != 0), None)

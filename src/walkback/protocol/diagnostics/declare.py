@@ -12,6 +12,10 @@ Axis = Literal["linear", "log"]
 Kind = Literal["number", "norm", "cosine", "count", "broken"]
 
 
+LEAST_SPAN = 0.2
+"""What a linear axis spans at least, of values such as cosines: smaller differences are not drawn large."""
+
+
 def log_grid(low: int, high: int) -> tuple[float, ...]:
     """From 10**low to 10**high, four points to the decade."""
     return tuple(float(f"{10 ** (step / 4):.4g}") for step in range(4 * low, 4 * high + 1))
@@ -90,6 +94,10 @@ class Quantity:
     """Whether every line of a trace keeps it."""
     interval: str = ""
     """The quantity that holds its intervals, where there is one."""
+    mean_interval: str = ""
+    """The quantity that holds the interval of its mean behind h_0, where there is one."""
+    intervals_traced: bool = False
+    """Whether every line of a trace keeps those intervals too."""
     heading: str = ""
     """The heading of its column over the sites; the label where none is given."""
     tex: str = ""
@@ -114,6 +122,8 @@ class Quantity:
     """The field of `Measurements` that says why it was not measured, where there is one."""
     place: int = 0
     """Columns of a higher place stand further right; those of one place in the order of the diagnostics."""
+    least_span: float = LEAST_SPAN
+    """What a linear axis of it spans at least; 0 for values of no natural size."""
     of: Callable[[Any], Any] | None = None
     """How it follows from `Measurements`, where it is not simply the value of that name."""
 
@@ -121,6 +131,11 @@ class Quantity:
     def shown(self) -> str:
         """The label, or the name in words."""
         return self.label or self.name.replace("_", " ")
+
+    @property
+    def all_intervals(self) -> tuple[str, ...]:
+        """The quantities that hold intervals of it."""
+        return tuple(filter(None, (self.interval, self.mean_interval)))
 
     @property
     def headed(self) -> str:
@@ -160,6 +175,8 @@ class Scalar:
     """Whether it is shown while a run is being watched."""
     tag: str = ""
     """What experiment trackers get it as, behind `walkback/`; they do not get it where none is given."""
+    least_span: float = LEAST_SPAN
+    """What a linear axis of it spans at least; 0 for values of no natural size."""
     gives_way: int = 2
     """Which columns leave a table that is too wide: those of the highest number first, those of 0 never."""
 

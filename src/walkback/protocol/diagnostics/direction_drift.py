@@ -10,7 +10,7 @@ from walkback.protocol.diagnostics.base import Diagnostic, without_reference
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, even_grid, log_grid
 from walkback.protocol.drift_share import SMALL_SHARE
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.wording import figure as written
+from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,7 +90,7 @@ class DirectionDrift(Diagnostic):
                timed=False),
     )  # fmt: skip
     curve = "stability"
-    figure_title = "cosine of group-mean gradients"
+    value_title = "cosine of group-mean gradients"
     least_samples = 2 * GROUP
 
     @staticmethod

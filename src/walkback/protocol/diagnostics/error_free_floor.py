@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from walkback.protocol.diagnostics.base import Diagnostic, without_reference
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.records import Interval, Measurements, Reading
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,8 +67,8 @@ class ErrorFreeFloor(Diagnostic):
         if value is None:
             return make.not_measured(without_reference(measured, "Gradient and error were not both measured."))
         if value - value != 0:
-            return make.non_finite("the gradient for each unit of error is not finite", figure=value)
-        words = f"At the last site the gradient is {figure(value)} for each unit of error at the logits."
+            return make.non_finite("the gradient for each unit of error is not finite", value=value)
+        words = f"At the last site the gradient is {written(value)} for each unit of error at the logits."
         if make.threshold is None:
             told = make.reported(value, f"{words} No floor was given to judge it by.")
             return told.model_copy(update={"interval": interval})

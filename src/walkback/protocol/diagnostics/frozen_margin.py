@@ -9,7 +9,7 @@ from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, e
 from walkback.protocol.pairing import Answered, pairs_with
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.scores import Score
-from walkback.protocol.wording import figure as written
+from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
@@ -48,7 +48,7 @@ class FrozenMargin(Diagnostic):
     )
     scalars = (Scalar("margin", "margin", threshold="frozen_acc_margin_pp", signed=True, timed=False),)
     curve = "accuracy"
-    figure_title = "accuracy over frozen blocks, pp"
+    value_title = "accuracy over frozen blocks, pp"
     signed = True
     needs_gradient = False
 
@@ -85,7 +85,7 @@ class FrozenMargin(Diagnostic):
         headline, baseline = measured.headline_acc, measured.frozen_baseline_acc
         for name, score in (("headline accuracy", headline), ("frozen-baseline accuracy", baseline)):
             if score is not None and score - score != 0:
-                return make.non_finite(f"the {name} is not a number", figure=score)
+                return make.non_finite(f"the {name} is not a number", value=score)
         if headline is None or baseline is None:
             what = "frozen baseline" if baseline is None else "headline accuracy"
             return make.not_measured(f"No {what} was given; walkback.frozen_baseline trains the matched baseline.")
@@ -105,7 +105,7 @@ class FrozenMargin(Diagnostic):
         make = self.reading_maker("frozen_margin", unit)
         for name, score in (("headline", headline), ("frozen baseline", baseline)):
             if score is not None and score.value - score.value != 0:
-                return make.non_finite(f"the {name} in {unit} is not a number", figure=score.value)
+                return make.non_finite(f"the {name} in {unit} is not a number", value=score.value)
         if headline is None or not headline.same_unit_as(baseline):
             came = "no headline in that unit was given" if headline is None else f"the headline is in {headline.unit}"
             better = f"higher_is_better={baseline.higher_is_better}"

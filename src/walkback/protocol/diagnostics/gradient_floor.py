@@ -16,7 +16,7 @@ from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, l
 from walkback.protocol.diagnostics.some_sites import deepest_norm, gradient_at_some
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.thresholds import RELIABLE_FIDELITY
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,7 +73,7 @@ class GradientFloor(Diagnostic):
                title="‖g_L‖, the true gradient", tex=r"$\|g_L\|$", threshold="g_norm_floor", gives_way=0),
     )  # fmt: skip
     curve = "gradient"
-    figure_title = "median ‖g‖ at the deepest site"
+    value_title = "median ‖g‖ at the deepest site"
     from_some_sites = True
 
     @staticmethod
@@ -125,11 +125,11 @@ class GradientFloor(Diagnostic):
             return make.not_measured(without_reference(measured, "The norms of the BP gradient were not measured."))
         deepest = len(norms) - 1
         if measured.nonfinite_logits:
-            return make.non_finite("the logits hold NaN or Inf", figure=norms[-1], site=deepest)
+            return make.non_finite("the logits hold NaN or Inf", value=norms[-1], site=deepest)
         broken = first_broken(measured.nonfinite_grads)
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
-            return make.non_finite(f"g_{site} holds NaN or Inf", figure=norms[site], site=site)
+            return make.non_finite(f"g_{site} holds NaN or Inf", value=norms[site], site=site)
         if measured.site_numbers is not None and measured.last_site not in (None, measured.site_numbers[-1]):
             return make.not_measured(
                 f"(b) is read at the last site, {measured.last_site}, which was not among the measured ones."
@@ -184,20 +184,20 @@ def explain_case(case: str, measured: Measurements) -> str:
     """The sentence under a fired (b): why the gradient is small, and what follows for Γ."""
     fidelity = measured.reference_fidelity[-1] if measured.reference_fidelity else None
     sound = (
-        f"its direction is numerically sound (fidelity to fp64 {figure(fidelity, 4)}), "
+        f"its direction is numerically sound (fidelity to fp64 {written(fidelity, 4)}), "
         "so a Γ that does not clamp is right"
         if fidelity is not None
         else "whether its direction is numerically sound was not measured, so neither is whether Γ can be used"
     )
     if case == UNRELIABLE:
         return (
-            f"The gradient is numerically unreliable: its cosine with the fp64 gradient is {figure(fidelity)}. "
+            f"The gradient is numerically unreliable: its cosine with the fp64 gradient is {written(fidelity)}. "
             "Γ against it is noise; measure in higher precision."
         )
     if case == CONFIDENT:
         return (
             f"The gradient is small because the network is confident: the median error at the logits is "
-            f"{figure(measured.error_size)}. That is a fitted network, not a broken one; {sound}."
+            f"{written(measured.error_size)}. That is a fitted network, not a broken one; {sound}."
         )
     if case == SCALE:
         return _by_scale(measured, sound)
@@ -209,7 +209,7 @@ def _by_scale(measured: Measurements, sound: str) -> str:
     size = measured.residual_norms[-1] if measured.residual_norms else None
     detail = ""
     if size is not None and scale_free is not None:
-        detail = f" (‖h_L‖ is {figure(size)}, the scale-free gradient {figure(scale_free)})"
+        detail = f" (‖h_L‖ is {written(size)}, the scale-free gradient {written(scale_free)})"
     return (
         f"The gradient is small by scale{detail}: what lies after the stream divides by its size; {sound}. "
         "Code that clamps norms or underflows reports a wrong Γ here."

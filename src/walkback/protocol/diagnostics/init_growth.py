@@ -5,7 +5,7 @@ from __future__ import annotations
 from walkback.protocol.diagnostics.base import Diagnostic, first_non_finite
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.records import Interval, Measurements, Reading
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 NOT_ASKED = "The network before training is not known: pass initial=, its weights or a function that builds it."
 
@@ -43,10 +43,10 @@ class InitGrowth(Diagnostic):
             return make.not_measured(measured.no_initial or NOT_ASKED)
         broken = first_non_finite(sites)
         if broken is not None:
-            return make.non_finite(f"h_{broken} holds NaN or Inf", figure=sites[broken], site=broken)
+            return make.non_finite(f"h_{broken} holds NaN or Inf", value=sites[broken], site=broken)
         largest = max(sites)
         site, interval = sites.index(largest), _largest(measured.growth_from_init_intervals)
-        words = f"‖h_{site}‖ is {figure(largest)} times what it was before training, the most of any site."
+        words = f"‖h_{site}‖ is {written(largest)} times what it was before training, the most of any site."
         if make.threshold is None:
             told = make.reported(largest, f"{words} No ceiling was given to judge it by.")
             return told.model_copy(update={"site": site, "interval": interval})

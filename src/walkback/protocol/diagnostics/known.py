@@ -43,6 +43,12 @@ def by_letter(letter: str) -> type[Diagnostic] | None:
 
 
 @as_long_as_nothing_is_added
+def letters() -> dict[str, str]:
+    """The letter of every diagnostic, by its name."""
+    return {name: one.letter for name, one in known().items()}
+
+
+@as_long_as_nothing_is_added
 def thresholds() -> dict[str, Threshold]:
     """Every declared threshold by its name."""
     return {name: threshold for one in known().values() for name, threshold in one.thresholds.items()}
@@ -64,14 +70,21 @@ def _owned() -> Iterator[tuple[str, str]]:
     for one in known().values():
         for quantity in one.quantities:
             yield quantity.name, one.letter
-            if quantity.interval:
-                yield quantity.interval, one.letter
+            for interval in quantity.all_intervals:
+                yield interval, one.letter
 
 
 @as_long_as_nothing_is_added
 def traced() -> tuple[str, ...]:
     """The names of the quantities that every line of a trace keeps."""
     return tuple(name for name, quantity in quantities().items() if quantity.traced)
+
+
+@as_long_as_nothing_is_added
+def traced_intervals() -> tuple[str, ...]:
+    """The names of the intervals that every line of a trace keeps."""
+    kept = (quantity for quantity in quantities().values() if quantity.intervals_traced)
+    return tuple(name for quantity in kept for name in quantity.all_intervals)
 
 
 @as_long_as_nothing_is_added

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from walkback.protocol.carrying import in_sentences
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Scalar
 from walkback.protocol.records import Measurements, Reading
@@ -38,4 +39,5 @@ class LayerCosine(Diagnostic):
         if not alignment.sites:
             return make.not_measured(alignment.unavailable or "There are no cosines per site.")
         listed = " ".join(signed(cosine) for cosine in alignment.sites)
-        return make.reported(alignment.deep, f"Γ per site: {listed}. The mean behind h_0 is {signed(alignment.deep)}.")
+        mean = f"The mean behind h_0 is {signed(alignment.deep)}."
+        return make.reported(alignment.deep, f"Γ per site: {listed}. {mean} {in_sentences(alignment.sites)}".strip())

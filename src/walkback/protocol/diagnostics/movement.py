@@ -6,7 +6,7 @@ from walkback.protocol.diagnostics.base import Diagnostic, first_non_finite
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.diagnostics.init_growth import NOT_ASKED
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 
 class Movement(Diagnostic):
@@ -43,7 +43,7 @@ class Movement(Diagnostic):
             return make.not_measured("The blocks hold no parameters.")
         broken = first_non_finite(blocks)
         if broken is not None:
-            return make.non_finite(f"the weights of block {broken + 1} hold NaN or Inf", figure=blocks[broken])
+            return make.non_finite(f"the weights of block {broken + 1} hold NaN or Inf", value=blocks[broken])
         least = min(blocks)
         words = self._words(measured, blocks.index(least))
         if make.threshold is None:
@@ -54,8 +54,8 @@ class Movement(Diagnostic):
     def _words(measured: Measurements, number: int) -> str:
         blocks = measured.block_movement or ()
         name = measured.moved_blocks[number] if number < len(measured.moved_blocks) else f"block {number + 1}"
-        each = " ".join(figure(moved) for moved in blocks)
+        each = " ".join(written(moved) for moved in blocks)
         ends = {"stem": measured.stem_movement, "head": measured.head_movement}
-        beside = "".join(f", {end} {figure(moved)}" for end, moved in ends.items() if moved is not None)
+        beside = "".join(f", {end} {written(moved)}" for end, moved in ends.items() if moved is not None)
         still = " It did not move at all: it was frozen, or nothing reached it." if blocks[number] == 0 else ""
         return f"‖W − W_0‖/‖W_0‖ per block: {each}{beside}. {name} moved least.{still}"

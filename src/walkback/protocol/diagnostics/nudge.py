@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from walkback.protocol.diagnostics.base import Diagnostic
-from walkback.protocol.diagnostics.declare import Quantity
-from walkback.protocol.diagnostics.perturbation import NOT_ASKED
+from walkback.protocol.diagnostics.declare import Quantity, Scalar
+from walkback.protocol.diagnostics.perturbation import NOT_ASKED, mean_of, reported_mean
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.wording import signed
 
 
 class Nudge(Diagnostic):
@@ -16,7 +15,19 @@ class Nudge(Diagnostic):
     title = "nudge"
     question = "Does a small step against the credit lower the loss?"
     meaning = "a step against the credit does not lower the loss"
-    quantities = (Quantity("nudge", "nudge", per_site=True, traced=True, interval="nudge_intervals"),)
+    subject = "whether a step against the credit lowers the loss"
+    quantities = (
+        Quantity("nudge", "nudge", per_site=True, traced=True, signed=True, interval="nudge_intervals",
+                 mean_interval="nudge_mean_interval", intervals_traced=True, csv="nudge", least_span=0,
+                 meaning="change of the loss by a step of 0.01 against the credit",
+                 legend="Below 0: a step against the credit lowers the loss."),
+    )  # fmt: skip
+    scalars = (
+        Scalar("nudge", "nudge", lambda measured: mean_of(measured.nudge), title="nudge, behind h_0", signed=True,
+               live=True, tag="nudge", least_span=0),
+    )  # fmt: skip
+    signed = True
+    value_title = "nudge, behind h_0"
     needs_gradient = False
     listed = "measured"
 
@@ -25,7 +36,5 @@ class Nudge(Diagnostic):
         make, sites = self.reading_maker(), measured.nudge
         if sites is None:
             return make.not_measured(measured.no_functional or NOT_ASKED)
-        deep = sites[1:] or sites
-        each = " ".join(signed(change) for change in sites)
-        mean = sum(deep) / len(deep)
-        return make.reported(mean, f"change of the loss per site: {each}; below 0, the step lowers it.")
+        meaning = "below 0, the step lowers it."
+        return reported_mean(make, sites, measured.nudge_mean_interval, "change of the loss", meaning)

@@ -9,7 +9,7 @@ from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker, first_b
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, log_grid
 from walkback.protocol.diagnostics.some_sites import deepest_norm, growth_at_some
 from walkback.protocol.records import Interval, Measurements, Reading, growth
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +55,7 @@ class ResidualGrowth(Diagnostic):
                title="largest growth of a block", threshold="h_norm_explosion_ratio", tag="max_per_block_growth"),
     )  # fmt: skip
     curve = "growth"
-    figure_title = "largest growth of one block"
+    value_title = "largest growth of one block"
     needs_gradient = False
     from_some_sites = True
 
@@ -94,7 +94,7 @@ class ResidualGrowth(Diagnostic):
         broken = first_broken(measured.nonfinite_hiddens)
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
-            return make.non_finite(f"h_{site} holds NaN or Inf", figure=measured.max_per_block_growth, site=site)
+            return make.non_finite(f"h_{site} holds NaN or Inf", value=measured.max_per_block_growth, site=site)
         growths = measured.block_growths
         if not growths:
             return make.not_measured("There is one site only, and growth needs the two ends of a block.")
@@ -105,8 +105,8 @@ class ResidualGrowth(Diagnostic):
         return make.judged(
             largest,
             reason=ResidualGrowth.reason,
-            fired=f"Block {block} multiplies the median ‖h‖ by {figure(largest)}: the residual stream exploded there.",
-            passed=f"No block multiplies the median ‖h‖ by more than {figure(largest)} (block {block}).",
+            fired=f"Block {block} multiplies the median ‖h‖ by {written(largest)}: the residual stream exploded there.",
+            passed=f"No block multiplies the median ‖h‖ by more than {written(largest)} (block {block}).",
             interval=largest_growth_interval(measured.residual_norm_intervals),
             site=block,
         )
@@ -116,9 +116,7 @@ class ResidualGrowth(Diagnostic):
         """With sites left out, a mean growth over several blocks can fire, and cannot pass."""
         assert measured.block_growths is not None
         largest = measured.block_growths[pair - 1]
-        found = (
-            f"Sites were left out: between those that were measured the mean growth is up to {figure(largest)}× a block"
-        )
+        found = f"Sites were left out. The mean growth between the measured ones is up to {written(largest)}× a block"
         if not make.crosses(largest):
             return make.not_measured(f"{found}, and a single block may have grown by more. Measure all sites for (a).")
         return make.judged(

@@ -14,7 +14,7 @@ from itertools import pairwise
 from walkback.protocol.contradictions import SITE_NORM
 from walkback.protocol.diagnostics.base import ReadingMaker
 from walkback.protocol.records import Measurements, Reading, State, growth
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 
 def norms_at_some(measured: Measurements, letter: str) -> dict[int, float]:
@@ -35,7 +35,7 @@ def growth_at_some(measured: Measurements, make: ReadingMaker, reason: str) -> R
     norms = norms_at_some(measured, "h")
     for site, norm in norms.items():
         if norm - norm != 0:
-            return make.non_finite(f"h_{site} holds NaN or Inf", figure=norm, site=site)
+            return make.non_finite(f"h_{site} holds NaN or Inf", value=norm, site=site)
     if len(norms) < 2:
         return make.not_measured(f"‖h_{min(norms)}‖ alone was recorded, and growth needs two sites.") if norms else None
     means = [(growth(a, b) ** (1 / (j - i)), i, j) for (i, a), (j, b) in pairwise(norms.items())]
@@ -49,16 +49,16 @@ def growth_at_some(measured: Measurements, make: ReadingMaker, reason: str) -> R
 
 def _proven(mean: float, first: int, last: int) -> str:
     if last - first == 1:
-        return f"Block {last} multiplies the median ‖h‖ by {figure(mean)}: the residual stream exploded there."
+        return f"Block {last} multiplies the median ‖h‖ by {written(mean)}: the residual stream exploded there."
     return (
-        f"From site {first} to site {last} each block multiplies the median ‖h‖ by {figure(mean)} in the geometric "
+        f"From site {first} to site {last} each block multiplies the median ‖h‖ by {written(mean)} in the geometric "
         "mean, and the largest by at least that: the residual stream exploded, in which of them is not known."
     )
 
 
 def _undecided(norms: Mapping[int, float], threshold: float, mean: float, first: int, last: int) -> str:
     """What the bound does not prove, and what it would take for (a) to fire between the two sites."""
-    bound = f"The largest growth of a block is at least {figure(mean)}, the geometric mean from site {first} to {last}"
+    bound = f"The largest growth of a block is at least {written(mean)}, the geometric mean from site {first} to {last}"
     # A stretch of one block is exact, so what hides a firing is another one; the longest hides most.
     blocks, ratio, i, j = max((j - i, growth(norms[i], norms[j]), i, j) for i, j in pairwise(norms))
     if blocks == 1:
@@ -66,13 +66,13 @@ def _undecided(norms: Mapping[int, float], threshold: float, mean: float, first:
     others, room = blocks - 1, ratio / threshold
     each = room ** (1 / others)
     needed = (
-        f"shrink the stream by {figure(_inverse(room))} together ({figure(_inverse(each))} each)"
+        f"shrink the stream by {written(_inverse(room))} together ({written(_inverse(each))} each)"
         if room < 1
-        else f"grow it by less than {figure(room)} together ({figure(each)} each)"
+        else f"grow it by less than {written(room)} together ({written(each)} each)"
     )
     return (
         f"{bound}. That proves no firing, and two sites never prove a pass: (a) fires if one block of {i + 1} … {j} "
-        f"multiplies the stream by more than {figure(threshold)}, for which the other {others} must {needed}."
+        f"multiplies the stream by more than {written(threshold)}, for which the other {others} must {needed}."
     )
 
 
@@ -89,7 +89,7 @@ def gradient_at_some(measured: Measurements, make: ReadingMaker) -> tuple[float,
     norms = norms_at_some(measured, "g")
     for site, norm in norms.items():
         if norm - norm != 0:
-            return make.non_finite(f"g_{site} holds NaN or Inf", figure=norm, site=site)
+            return make.non_finite(f"g_{site} holds NaN or Inf", value=norm, site=site)
     if not norms:
         return None
     site, last = max(norms), measured.last_site

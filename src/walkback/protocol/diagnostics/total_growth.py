@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.wording import figure
+from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,8 +70,8 @@ class TotalGrowth(Diagnostic):
         if growth is None:
             return make.not_measured("The norms of the stream were not measured sample by sample.")
         if growth - growth != 0:
-            return make.non_finite("the stream holds NaN or Inf", figure=growth)
-        words = f"‖h_L‖ is {figure(growth)} times ‖h_0‖, over all tokens."
+            return make.non_finite("the stream holds NaN or Inf", value=growth)
+        words = f"‖h_L‖ is {written(growth)} times ‖h_0‖, over all tokens."
         if make.threshold is None:
             told = make.reported(growth, f"{words} No ceiling was given to judge it by.")
             return told.model_copy(update={"interval": measured.total_growth_interval})

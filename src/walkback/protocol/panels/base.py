@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from walkback.errors import InputError, WalkbackError
+from walkback.protocol.diagnostics.known import letters
 from walkback.protocol.records import PanelVerdict, Reading, State
 from walkback.protocol.words import NON_FINITE, Outcome
 from walkback.registry import DIAGNOSTICS
@@ -34,8 +35,8 @@ class Member:
     @property
     def letter(self) -> str:
         """Of its diagnostic."""
-        letter: str = DIAGNOSTICS.named(self.diagnostic).letter
-        return letter
+        known = letters().get(self.diagnostic)
+        return known if known is not None else str(DIAGNOSTICS.named(self.diagnostic).letter)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Any
 
-from walkback.lab.grids.grid import EPOCHS, GridConfig, GridRow, row_of, rows_named
+from walkback.lab.grids.grid import EPOCHS, GridConfig, GridRow, row_of
 
 LONG_EPOCHS, SHORT_EPOCHS = 100, 10
 PENALTIES = (0.01, 0.001)
@@ -18,15 +17,25 @@ RECORDED = {"credit_bridge": "credit_bridge_vector"}
 
 def resmlp_d256() -> tuple[GridConfig, ...]:
     """Every method for 30 epochs, and BP and DFA for as long as the published ones."""
-    everything = _recorded(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
-    long = rows_named(["bp", "dfa"])
+    everything = recorded(["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"])
+    long = recorded(["bp", "dfa"])
     return (on_cifar10(everything), on_cifar10(long, epochs=LONG_EPOCHS, published_epochs=LONG_EPOCHS))
 
 
-def _recorded(labels: Iterable[str]) -> tuple[GridRow, ...]:
-    """The rows of these labels, each of the method that the record has under it."""
-    rows = [[row_of(label, RECORDED[label], {})] if label in RECORDED else rows_named([label]) for label in labels]
-    return tuple(chain.from_iterable(rows))
+def recorded(labels: Iterable[str]) -> tuple[GridRow, ...]:
+    """The rows of these labels, each of the method that the record has under it; `dfa` is two rows.
+
+    `dfa` normalises the credit per sample, as the published audit seems to have done, and `dfa_textbook` does not. What
+    becomes of the network depends on it, so the record has both.
+    """
+    rows: list[GridRow] = []
+    for label in labels:
+        if label == "dfa":
+            rows.append(row_of("dfa", "dfa", {"credit_norm": "per_sample"}))
+            rows.append(row_of("dfa_textbook", "dfa", {"credit_norm": "none"}))
+        else:
+            rows.append(row_of(label, RECORDED.get(label, label), {}))
+    return tuple(rows)
 
 
 def on_cifar10(rows: tuple[GridRow, ...], **settings: Any) -> GridConfig:
@@ -51,9 +60,7 @@ def no_terminal_norm() -> tuple[GridConfig, ...]:
     """ResMLP whose readout reads h_L as it is."""
     settings = {"architecture_options": {"terminal_norm": False}}
     return (
-        on_cifar10(
-            rows_named(["bp", "dfa"]), settings=settings, baselines=False, called="resmlp_d256_no_terminal_norm"
-        ),
+        on_cifar10(recorded(["bp", "dfa"]), settings=settings, baselines=False, called="resmlp_d256_no_terminal_norm"),
     )
 
 
@@ -81,26 +88,26 @@ def width() -> tuple[GridConfig, ...]:
 def small_cnn() -> tuple[GridConfig, ...]:
     """Narrow channels, because a narrow network trained to the end tells more than a wide one that is not."""
     settings = {"architecture": "small_cnn", "settings": {"architecture_options": {"channels": (8, 16, 32)}}}
-    rows = (*_recorded(["bp", "dfa", "state_bridge", "credit_bridge"]), row_of("ep", "ep", {}, epochs=SHORT_EPOCHS))
+    rows = (*recorded(["bp", "dfa", "state_bridge", "credit_bridge"]), row_of("ep", "ep", {}, epochs=SHORT_EPOCHS))
     return (on_cifar10(rows, **settings, baselines=False, called="small_cnn"),)
 
 
 def vit_mini() -> tuple[GridConfig, ...]:
     """BP and DFA on ViT-Mini, which explodes at once."""
-    rows = rows_named(["bp", "dfa"])
+    rows = recorded(["bp", "dfa"])
     return (on_cifar10(rows, architecture="vit_mini", epochs=5, baselines=False, called="vit_mini_d128"),)
 
 
 def student_net() -> tuple[GridConfig, ...]:
     """BP and DFA on the teacher's data, without a terminal norm."""
-    rows = rows_named(["bp", "dfa"])
+    rows = recorded(["bp", "dfa"])
     place = {"architecture": "student_net", "data": "synthetic_teacher"}
     return (on_cifar10(rows, **place, epochs=40, baselines=False, called="student_net_d128_synthetic_teacher"),)
 
 
 def fashion_mnist() -> tuple[GridConfig, ...]:
     """Three methods on other data."""
-    rows = rows_named(["bp", "fa", "dfa"])
+    rows = recorded(["bp", "fa", "dfa"])
     return (on_cifar10(rows, data="fashion_mnist", epochs=SHORT_EPOCHS, called="resmlp_d256_fashion_mnist"),)
 
 

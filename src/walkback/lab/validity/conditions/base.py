@@ -9,10 +9,11 @@ from torch import Tensor
 
 from walkback.lab.validity.config import NetworkConfig
 from walkback.lab.validity.networks import network_of
-from walkback.lab.validity.tasks import Task, maker_of, task_of
+from walkback.lab.validity.tasks import maker_of, task_of
 from walkback.lab.validity.training import Run, correct, weights_of
 from walkback.lab.zoo import BlockModel, Method, build_method
 from walkback.lab.zoo.contract import DataSpec
+from walkback.lab.zoo.datasets.drawn import Task
 
 Family = Literal["healthy", "blocks", "credit", "data", "scale", "reference", "accurate but broken", "reporting"]
 

@@ -6,7 +6,8 @@ import torch
 
 from walkback.lab.validity.conditions.base import Condition, Evidence, Made
 from walkback.lab.validity.config import NetworkConfig
-from walkback.lab.validity.tasks import Task, task_of
+from walkback.lab.validity.tasks import task_of
+from walkback.lab.zoo.datasets.drawn import Task
 
 
 class TestInTraining(Condition):

@@ -1,0 +1,79 @@
+"""The report in ten lines: nothing that decides is left out of them."""
+
+import pytest
+from present_samples import AWKWARD, full, healthy
+
+from walkback.present.brief import brief
+from walkback.present.in_panel import decides
+from walkback.present.numbers import reading_value
+from walkback.present.plain import SENTENCE_LENGTH
+from walkback.present.text import WIDTH, render_brief
+from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.records import State
+
+
+def under(label, report):
+    """The lines of one label."""
+    found, rows = [], brief(report)
+    for number, (name, words) in enumerate(rows):
+        if name == label:
+            found.append(words)
+            found += [more for nothing, more in _until_next(rows[number + 1 :])]
+    return found
+
+
+def _until_next(rows):
+    for name, words in rows:
+        if name:
+            return
+        yield name, words
+
+
+def test_printing_a_report_prints_these_lines_and_the_verdict_first():
+    report = full()
+    assert str(report) == render_brief(report)
+    assert str(report).splitlines()[0].startswith("verdict: needs walk-back")
+
+
+def test_everything_that_fired_is_there_with_its_value_its_limit_and_its_block():
+    report = full()
+    why = under("why", report)
+    fired = [r for r in report.readings if r.state is State.FIRE]
+    assert len(why) == len(fired) == 3
+    for words, reading in zip(why, fired, strict=True):
+        assert f"({reading.letter})" in words
+        assert reading_value(reading) in words
+        assert by_letter(reading.letter).meaning in words
+        assert reading.site is None or report.sites[reading.site] in words
+
+
+def test_what_to_do_next_is_what_the_diagnostics_say():
+    report = full()
+    remedies = [by_letter(r.letter).remedy for r in report.readings if r.state is State.FIRE]
+    assert under("next", report) == remedies
+
+
+def test_an_interval_that_crosses_its_threshold_is_named():
+    (sure,) = under("how sure", AWKWARD["fragile"])
+    fragile = [r for r in AWKWARD["fragile"].readings if r.fragile]
+    assert fragile
+    assert all(f"({r.letter})" in sure.partition("crosses")[0] for r in fragile)
+    assert "crosses" not in " ".join(under("how sure", healthy()))
+
+
+def test_what_was_not_measured_is_named_and_so_is_how_to_measure_it():
+    report = healthy()
+    assert under("not known", report) == ["(d) frozen margin"]
+    assert any("frozen_baseline" in words for words in under("next", report))
+    assert not under("not known", full())
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_no_report_is_long_wide_or_silent(name):
+    report = AWKWARD[name]
+    lines = render_brief(report).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) <= 3 + sum(1 + len(words) // 60 for _, words in brief(report))
+    assert max(len(words) for _, words in brief(report)) <= SENTENCE_LENGTH + 200
+    deciders = [r for r in report.readings if r.state is State.FIRE and decides(report, r)]
+    assert len(under("why", report)) >= min(len(deciders), 4)
