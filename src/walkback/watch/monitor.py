@@ -1,22 +1,12 @@
 """`walkback.Monitor`: measures during training, keeps a trace, and says when a run is lost.
 
-    monitor = walkback.Monitor(model, held_out_batches, trace="trace.jsonl")
-    for epoch in range(1, epochs + 1):
-        for batch in loader:
-            train_on(batch)
-            if monitor.step().stop:                       # measures as often as its budget allows
-                break
-        if monitor.step(epoch=epoch, accuracy=acc()).stop:  # measures at every epoch's end
-            break
-
 The network, its gradients and all random states stay as they were: it trains to the same bits as without a monitor.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +27,21 @@ from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.functional_tests import shared_out
-from walkback.watch.live import LiveLine
+from walkback.watch.journal import Journal, Log
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
-from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, pass_of, taken, with_scores
-from walkback.watch.trace import OpenTrace
-from walkback.watch.trace_line import TraceLine, line_of
-from walkback.watch.training_pass import LossReduction, TrainingPass
+from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, taken, with_scores
+from walkback.watch.trace_line import TraceLine
+from walkback.watch.training_pass import TrainingPass
+from walkback.watch.training_watcher import TrainingWatcher
 
 HELD_BATCHES = 4
 """How many of the caller's batches are measured: enough for (c), few enough to measure often."""
 
-Log = Callable[[TraceLine, Decision], None]
-"""Something that is told of every measurement, such as `walkback.integrations.tensorboard.TensorBoardLog`."""
 
-
-class Monitor:
+class Monitor(TrainingWatcher):
     """Watches one network while it is trained.
 
     Args:
@@ -143,17 +130,13 @@ class Monitor:
         self._losses = LossCourse()
         self._latest: Measurements | None = None
         self._unmeasured: tuple[Decision, Decision] | None = None
-        self.training_pass: TrainingPass | None = None
-        self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
         self.steps = 0
         self._epoch: float | None = None
-        self._last_written = self.clock.now()
+        self._journal = Journal(self.clock, logs, live)
         self.trace = Path(trace) if trace is not None else None
-        self._open_trace: OpenTrace | None = None
         if self.trace is not None:
             own = identity_of(self.probe, run)
-            self._open_trace = OpenTrace(self.trace, own, named=run is not None, resume=resume)
-            self._resume(self._open_trace.lines)
+            self._resume(self._journal.open(self.trace, own, named=run is not None, resume=resume))
         self.clock.start()
 
     @property
@@ -204,36 +187,6 @@ class Monitor:
         at = At(epoch=epoch, step=self.steps or None)
         return self._measured(at, "probe", self._probe, accuracy, loss=loss)
 
-    @contextmanager
-    def watch_training(
-        self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
-    ) -> Iterator[Monitor]:
-        """Read the training passes inside the context, instead of running passes of the monitor's own.
-
-        For networks trained by BP: norms for (a) and (b) at the training steps that the cadence chooses. With every=1
-        each step is looked at, and judged and written where it shows something new, by a tenth at the deepest site,
-        or comes near to firing. Say how the
-        loss is made of its samples' losses (`mean` or `sum`), and by what it is multiplied before `backward`: 1/k for
-        k micro-batches, `scaler.get_scale` of an AMP scaler.
-        """
-        self.attach(loss_reduction, loss_scale)
-        try:
-            yield self
-        finally:
-            self.detach()
-
-    def attach(self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0) -> None:
-        """Begin what `watch_training` does, until `detach`."""
-        self.detach()
-        self.training_pass = pass_of(self.probe, self.thresholds, loss_reduction, loss_scale)
-        self.training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
-
-    def detach(self) -> None:
-        """End what `attach` began."""
-        if self.training_pass is not None:
-            self.training_pass.detach()
-            self.training_pass = None
-
     @property
     def _as_before(self) -> Decision:
         """The last decision, for a call that did not measure; made once for each."""
@@ -282,18 +235,5 @@ class Monitor:
             self._latest = None if why_not else measured
             readings = read(measured, self.thresholds) if not why_not else ()
             decision = self.course.see(at, readings)
-            now, training = self.clock.now(), self.clock.training
-            line = line_of(
-                measured, readings, epoch=at.epoch, step=at.step, source=source, unmeasured=why_not,
-                action=decision.action, reason=decision.reason, seconds=now - self._last_written, loss=loss,
-                overhead=self.clock.measuring / training if training > 0 else None,
-            )  # fmt: skip
-            self._last_written = now
-            self._tell(line, decision)
+            self._journal.tell(measured, readings, decision, source, why_not, loss)
         return decision
-
-    def _tell(self, line: TraceLine, decision: Decision) -> None:
-        if self._open_trace is not None:
-            self._open_trace.append(line)
-        for log in self.logs:
-            log(line, decision)

@@ -12,98 +12,24 @@ own feedback and says which credit a_l each site h_l gets. A method trains every
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
 
 from walkback.errors import InputError, NoCredit
+from walkback.lab.zoo.block_model import MOST_BLOCKS as MOST_BLOCKS
+from walkback.lab.zoo.block_model import BlockList as BlockList
+from walkback.lab.zoo.block_model import BlockModel as BlockModel
 from walkback.lab.zoo.blocks import Block as Block
 from walkback.lab.zoo.blocks import LinearBlock as LinearBlock
 from walkback.lab.zoo.blocks import SkiplessBlock as SkiplessBlock
-from walkback.lab.zoo.modes import evaluating
+from walkback.lab.zoo.data_spec import EXAMPLE_DATA as EXAMPLE_DATA
+from walkback.lab.zoo.data_spec import DataSpec as DataSpec
 from walkback.lab.zoo.options import as_dict, read_options, require_at_least
 from walkback.protocol.credit import Trace
-
-
-@dataclass(frozen=True)
-class DataSpec:
-    """What a network is built for: the shape of one input, (C, H, W), (D,) or (T,), and the number of classes."""
-
-    input_shape: tuple[int, ...]
-    classes: int
-    vocabulary: int | None = None
-    """Of inputs that are tokens, int64 (T,): how many different ones there are. None: inputs are numbers."""
-    target_shape: tuple[int, ...] = ()
-    """The shape of one sample's targets: () for one class, (T,) for a class for each token."""
-
-    @property
-    def features(self) -> int:
-        """The number of values in one input."""
-        return prod(self.input_shape)
-
-    @property
-    def answers(self) -> int:
-        """How many answers a sample has: 1, or one for each token."""
-        return prod(self.target_shape)
-
-    def zeros(self, like: Tensor) -> Tensor:
-        """One input of zeros, on the device of a parameter and, where inputs are numbers, of its type."""
-        shape = (1, *self.input_shape)
-        return like.new_zeros(shape) if self.vocabulary is None else like.new_zeros(shape, dtype=torch.int64)
-
-
-EXAMPLE_DATA = DataSpec((3, 32, 32), 10)
-"""What an architecture is built for where no data is named, to see what is defined on it. An architecture of other
-data has an example of its own, as the attribute `example_data` of its function."""
-
-
-MOST_BLOCKS = 10_000
-"""Blocks are made one by one: a number beyond all networks would fill the memory before anything could be said."""
-
-
-class BlockList(nn.ModuleList):
-    """The blocks in order; a plain ModuleList that says what it holds."""
-
-    def __iter__(self) -> Iterator[Block]:
-        return super().__iter__()  # type: ignore[return-value]
-
-
-class BlockModel(nn.Module):
-    """A network whose forward pass is head(block_L(… block_1(stem(x)))).
-
-    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout.
-    """
-
-    def __init__(self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec) -> None:
-        super().__init__()
-        self.stem = stem
-        self.blocks = BlockList(blocks)
-        self.head = head
-        self.data = data
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The logits, (B, …) → (B, classes), or (B, T, classes) where every token has an answer."""
-        hidden = self.stem(inputs)
-        for block in self.blocks:
-            hidden = block(hidden)
-        return self.head(hidden)  # type: ignore[no-any-return]
-
-    @cached_property
-    def site_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of one sample at each site h_0 … h_L, seen on an input of zeros."""
-        parameter = next(self.parameters())
-        with evaluating(self), torch.no_grad():
-            hidden = self.stem(self.data.zeros(parameter))
-            shapes = [tuple(hidden.shape[1:])]
-            for block in self.blocks:
-                hidden = block(hidden)
-                shapes.append(tuple(hidden.shape[1:]))
-        return tuple(shapes)
 
 
 def learns(module: nn.Module) -> bool:

@@ -1,0 +1,56 @@
+"""A network of the zoo: a stem, blocks in a row, and a head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from walkback.lab.zoo.blocks import Block
+from walkback.lab.zoo.data_spec import DataSpec
+from walkback.lab.zoo.modes import evaluating
+
+MOST_BLOCKS = 10_000
+"""Blocks are made one by one: a number beyond all networks would fill the memory before anything could be said."""
+
+
+class BlockList(nn.ModuleList):
+    """The blocks in order; a plain ModuleList that says what it holds."""
+
+    def __iter__(self) -> Iterator[Block]:
+        return super().__iter__()  # type: ignore[return-value]
+
+
+class BlockModel(nn.Module):
+    """A network whose forward pass is head(block_L(… block_1(stem(x)))).
+
+    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout.
+    """
+
+    def __init__(self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec) -> None:
+        super().__init__()
+        self.stem = stem
+        self.blocks = BlockList(blocks)
+        self.head = head
+        self.data = data
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The logits, (B, …) → (B, classes), or (B, T, classes) where every token has an answer."""
+        hidden = self.stem(inputs)
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden)  # type: ignore[no-any-return]
+
+    @cached_property
+    def site_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of one sample at each site h_0 … h_L, seen on an input of zeros."""
+        parameter = next(self.parameters())
+        with evaluating(self), torch.no_grad():
+            hidden = self.stem(self.data.zeros(parameter))
+            shapes = [tuple(hidden.shape[1:])]
+            for block in self.blocks:
+                hidden = block(hidden)
+                shapes.append(tuple(hidden.shape[1:]))
+        return tuple(shapes)
