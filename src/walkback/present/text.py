@@ -58,9 +58,21 @@ def print_report(report: DiagnosticReport, console: Console | None = None, *, fu
 
 
 def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> str:
-    """Several reports side by side as plain text: one row each, and what the seeds of a method agree on.
+    """Show several reports side by side as plain text: one row each, and what the seeds of a method agree on.
 
-    A row is named by its method and seed, or as `names` says.
+    Args:
+        reports: what to show, in this order.
+        names: what each row is called, one for each report; its method and seed where not given.
+
+    Returns:
+        The table, at most 100 columns wide.
+
+    Examples:
+        >>> import walkback
+        >>> measured = walkback.Measurements(residual_norms=[8.0, 9.0], bp_grad_norms=[1e-3, 1e-3])
+        >>> report = walkback.judge(measured, method_name="DFA", seed=0)
+        >>> "DFA" in walkback.compare([report])
+        True
     """
     return to_plain(comparison_blocks(reports, names))
 

@@ -62,21 +62,34 @@ def judge(
     warnings: Sequence[str] = (),
     provenance: dict[str, str] | None = None,
 ) -> DiagnosticReport:
-    """Judge measurements from any source and explain the verdict.
-
-    A missing diagnostic leaves the verdict as it is, unless the panel requires it; with `require_all` it makes it
-    `incomplete: …`.
+    """Judge measurements from any source and explain the verdict. No model and no torch are needed.
 
     Args:
-        measured: the numbers.
-        thresholds: where each diagnostic fires.
-        panel: which panel decides: `april2026`, `june2026`, or one that was added.
-        method_name: whose network this is.
-        notes: free words for the report.
-        seed: of the run.
-        require_all: whether a missing diagnostic of the panel makes the verdict incomplete.
-        warnings: what a reader must know beside the verdict.
-        provenance: versions, device and precision behind the numbers.
+        measured: the numbers. What is None in it was not measured.
+        thresholds: where each diagnostic fires; the published values where not given.
+        panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.
+        method_name: what the report calls the method.
+        notes: free text for the report.
+        seed: the seed of the run.
+        require_all: True makes the verdict `incomplete` where a diagnostic of the panel was not measured. By default
+            such a gap is named beside the verdict, unless the panel requires the diagnostic.
+        warnings: what a reader must know beside the verdict, as sentences.
+        provenance: versions, device and precision behind the numbers, by name.
+
+    Returns:
+        The report: the measurements with their readings and verdicts.
+
+    Raises:
+        UnknownName: there is no such panel.
+        InputError: the object behind `panel` cannot be used.
+        PitfallError: under `walkback.strict()`, NaN met a threshold.
+
+    Examples:
+        >>> import walkback
+        >>> measured = walkback.Measurements(residual_norms=[8.0, 900.0], bp_grad_norms=[1e-3, 1e-3])
+        >>> report = walkback.judge(measured, method_name="DFA")
+        >>> report.outcome, report.decided_by
+        ('fail', ('a',))
     """
     allow(panel)
     limits, deciding = thresholds or published(), panel or DECIDING

@@ -53,26 +53,61 @@ def provenance(
 ) -> UpdateProvenance:
     """Make some steps of training again and say, layer by layer, which rule the change of the weights comes from.
 
-    The model, the optimizers, the modules of `also` and the random generators are put back as they were. What else
-    train_step changes, such as a counter of its own, is not.
+    The model, the optimizers, the modules of `also` and the random generators are put back as they were.
+
+    Formula:
+        cos(ΔW, ΔW′) over all parameters of a layer as one vector, averaged over the steps. ΔW is the real change. ΔW′
+        is the change by the claimed rule, by the true gradient, or by the same step with other random numbers. What the
+        optimizer does without any gradient is subtracted from all of them.
 
     Args:
         model: the network at a checkpoint.
         train_step: the user's own, called as train_step(model, batch): one step, in place.
-        batches: training batches, as train_step takes them: (inputs, targets), or mappings with labels.
-        credit: the claimed rule, as for `diagnose`: block l then follows the gradient of ⟨h_l, a_l⟩, averaged over the
-            batch, and what lies behind the blocks the error at the logits. Not where blocks share their weights.
+        batches: training batches, as train_step takes them: (inputs, targets), or mappings with `labels`.
+        credit: the claimed rule, as for `diagnose`. Block l then follows the gradient of ⟨h_l, a_l⟩, averaged over the
+            batch, and what comes after the blocks follows the error at the logits. Not where blocks share their
+            weights.
         optimizer: what train_step steps with, in the state of the checkpoint; several in a list. Without it the claimed
             change is the negative gradient itself, which is right for plain SGD alone.
         claimed_step: instead of a credit, a step by the claimed rule, called as train_step is.
         also: other modules that train_step changes, such as feedback networks.
-        loss: as for `diagnose`, like all that follow.
-        blocks: the residual blocks.
-        stem: modules that come before h_0.
-        head: modules that come after the last site.
-        logits: which part of what the model returns are the logits.
-        forward_kwargs: further arguments for every call of the model.
+        loss: as for `diagnose`.
+        blocks: as for `diagnose`.
+        stem: as for `diagnose`.
+        head: as for `diagnose`.
+        logits: as for `diagnose`.
+        forward_kwargs: as for `diagnose`.
         steps: how many steps to make again, one for each batch.
+
+    Returns:
+        The cosines of each layer. Give it to `diagnose` as `updates=`.
+
+    Raises:
+        BatchError: a batch cannot be read, or there is none.
+        BlocksError: the blocks were not found, or are not reached.
+        CreditError: the credit rule gave something other than one tensor per site.
+        InputError: any other argument cannot be used, or `credit` is given for blocks that share their weights.
+
+    Cost:
+        For each step: train_step twice, and one forward and backward pass for the gradients; claimed_step once, if
+        given.
+
+    Caveat:
+        What else train_step changes, such as a counter of its own, is not put back.
+
+    Examples:
+        >>> import torch, walkback
+        >>> _ = torch.manual_seed(0)
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> def train_step(model, batch):
+        ...     optimizer.zero_grad()
+        ...     torch.nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        ...     optimizer.step()
+        >>> batches = [(torch.randn(32, 8), torch.randint(8, (32,)))]
+        >>> found = walkback.provenance(model, train_step, batches, optimizer=optimizer)
+        >>> [round(cosine, 3) for cosine in found.true_gradient]  # it is trained by backpropagation
+        [1.0, 1.0, 1.0]
     """
     _check(train_step, claimed_step, credit, steps)
     plain = underneath(model)

@@ -20,20 +20,28 @@ Agreement = Literal["unanimous", "mixed"]
 
 
 class DiagnosticSummary(Record):
-    """One diagnostic over the seeds."""
+    """One diagnostic over the seeds of a method."""
 
     letter: str
+    """The letter of the diagnostic."""
     name: str
+    """Its title."""
     states: tuple[State, ...]
+    """What it says of each seed."""
     agreement: Agreement
+    """Whether all seeds have one state."""
     mean: Number | None = None
+    """The mean of the values over seeds."""
     sd: Number | None = None
+    """Their standard deviation."""
     interval: Interval | None = None
-    """Of the mean, over seeds."""
+    """The interval of the mean, over seeds."""
     unit: str = ""
+    """The unit of the values."""
     threshold: Number | None = None
+    """Where it fires."""
     geometric: Interval | None = None
-    """Of the geometric mean, over seeds, where figures are compared as ratios and all are positive."""
+    """The interval of the geometric mean, over seeds, where values are compared as ratios and all are positive."""
     by_interval: State | None = None
     """FIRE or PASS where the whole interval of the mean (of the geometric one, where there is one) lies on one side of
     the threshold, UNDECIDED where it does not; None for fewer than three seeds."""
@@ -44,30 +52,83 @@ class DiagnosticSummary(Record):
 
 
 class SeedSummary(Record):
-    """Several seeds of one method. A mixed result is never averaged into a clean one."""
+    """Several seeds of one method, from `combine`. A mixed result is never averaged into a clean one.
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Examples:
+        >>> import walkback
+        >>> reports = [
+        ...     walkback.judge(walkback.Measurements(residual_norms=[8.0, n], bp_grad_norms=[1e-3, 1e-3]), seed=seed)
+        ...     for seed, n in enumerate([9.0, 9.2, 9.1])
+        ... ]
+        >>> summary = walkback.combine(reports)
+        >>> summary.agreement, summary.diagnostic("a").by_interval.name
+        ('unanimous', 'PASS')
+    """
 
     schema_version: int = SCHEMA_VERSION
+    """The version of the record's format."""
     method_name: str
+    """What the reports call the method."""
     seeds: tuple[int | None, ...]
+    """The seeds, in the order of the reports."""
     verdicts: tuple[str, ...]
+    """The verdict on each seed."""
     agreement: Agreement
+    """Whether all verdicts are of one kind."""
     verdict: str
-    """The seeds' common kind of verdict, or `mixed: ` and how many of each."""
+    """The seeds' common kind of verdict; or `mixed:` and how many of each."""
     diagnostics: tuple[DiagnosticSummary, ...]
+    """A summary of each diagnostic."""
     headline_mean: Number | None = None
+    """The mean accuracy over seeds, in [0, 1]."""
     headline_sd: Number | None = None
+    """Its standard deviation."""
     panel: str = ""
     """The panel that decides."""
     remarks: tuple[str, ...] = ()
     """What speaks against these being several runs."""
 
     def diagnostic(self, letter: str) -> DiagnosticSummary:
-        """One diagnostic's summary, by its letter."""
+        """The summary of one diagnostic.
+
+        Args:
+            letter: of the diagnostic, such as `a`.
+
+        Returns:
+            Its states, mean and interval over seeds. A letter that is not there raises `StopIteration`.
+        """
         return next(d for d in self.diagnostics if d.letter == letter)
 
 
 def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
-    """Summarise reports of one method over several seeds; one run counts once, and is refused twice."""
+    """Summarise the reports of one method over several seeds.
+
+    Args:
+        reports: one per seed, of one method, judged by the same diagnostics.
+
+    Returns:
+        Every seed's verdict, what they agree on, and the mean of each diagnostic with its interval over seeds.
+
+    Raises:
+        InputError: there are no reports, or reports of several methods, units or sets of diagnostics; or one run is
+            there twice.
+
+    Caveat:
+        Fewer than three seeds give no interval that says anything.
+
+    Examples:
+        >>> import walkback
+        >>> norms = {0: [8.0, 9.0], 1: [8.0, 9.5], 2: [8.0, 900.0]}
+        >>> reports = [
+        ...     walkback.judge(walkback.Measurements(residual_norms=n, bp_grad_norms=[1e-3, 1e-3]), seed=seed)
+        ...     for seed, n in norms.items()
+        ... ]
+        >>> walkback.combine(reports).verdict
+        'mixed: needs walk-back 1 of 3, trustworthy 2 of 3'
+    """
     if not reports:
         raise InputError("combine got no reports; expected one per seed.")
     names = {report.method_name for report in reports}

@@ -16,16 +16,26 @@ RELIABLE_FIDELITY = 0.99
 
 
 class DiagnosticThresholds(Record):
-    """Where each diagnostic fires, by the names that the diagnostics declare. The defaults are theirs.
+    """Where each diagnostic fires, by the names that the diagnostics declare. What is not given has its default.
 
-        DiagnosticThresholds(h_norm_explosion_ratio=20.0)
+    The published ones, with their defaults:
 
-    The published ones: `h_norm_explosion_ratio` 50, (a) fires when one block multiplies the median ‖h‖ by more;
-    `g_norm_floor` 1e-7, (b) fires when the median ‖g_L‖, for a loss averaged over 128 samples, is below;
-    `stability_drift_ceiling` 0.30, (c) fires when the mean cosine between batch-mean gradients is above;
-    `frozen_acc_margin_pp` 2, (d) fires when the margin over the frozen baseline, in percentage points, is below.
-    `frozen_margin` is (d)'s for scores in another unit than accuracy, and `drift_share_ceiling`, where it is given,
-    lets (c) judge the drift share ρ, which does not depend on a batch size; nothing was published for those two.
+    - `h_norm_explosion_ratio`, 50: (a) fires when one block multiplies the median ‖h‖ by more. - `g_norm_floor`, 1e-7:
+    (b) fires when the median ‖g_L‖, for a loss averaged over 128 samples, is below. - `stability_drift_ceiling`, 0.30:
+    (c) fires when the mean cosine between batch-mean gradients is above. - `frozen_acc_margin_pp`, 2: (d) fires when
+    the margin over the frozen baseline, in percentage points, is below.
+
+    Two more are None by default, because nothing was published for them. `frozen_margin` is (d)'s for scores in another
+    unit than accuracy. `drift_share_ceiling` lets (c) judge the drift share ρ, which does not depend on a batch size.
+
+    Raises:
+        InputError: no diagnostic declares such a threshold, or it cannot have this value.
+
+    Examples:
+        >>> import walkback
+        >>> limits = walkback.DiagnosticThresholds(h_norm_explosion_ratio=20.0)
+        >>> limits.h_norm_explosion_ratio, limits.frozen_acc_margin_pp
+        (20.0, 2.0)
     """
 
     model_config = ConfigDict(extra="allow")

@@ -42,38 +42,72 @@ HELD_BATCHES = 4
 
 
 class Monitor(TrainingWatcher):
-    """Watches one network while it is trained.
+    """Watches one network while it is trained, and says when the run is lost.
+
+    Call `step` after every training step, and with `epoch=` at the end of every epoch.
 
     Args:
         model: the network that is being trained.
         batches: labelled, held-out batches, as for `diagnose`; the first `max_batches` are kept.
+
+    Args: the trace
         trace: a file that gets one JSON line per measurement, after one that says whose it is. A file that holds
-            another run, or another network, is refused.
-        run: the name of this run in its trace. A run that is started again under the same name goes on with its trace.
-        resume: go on with the run that the trace holds, under whatever name; where there is none, begin it.
-        stop_on: the letters of the diagnostics whose firing stops the run; the panel's where not given, (a) and (b).
-        patience: at how many measurements in a row one must fire.
-        warmup: nothing stops the run at an epoch (where none is given: a step) below this.
-        every: measure at every so many training steps.
-        budget: where `every` is not given, the share of the training time that measuring may take.
-        credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
-        functional: on how many samples to test the credit too (perturbation ρ and nudge), as for `diagnose`; with a
-            budget, in those measurements that half of it pays for, and with `every` in each.
-        blocks: as for `diagnose`; so are the next eight.
-        stem: what comes before h_0.
-        head: what comes after the last site.
-        logits: which part of what the model returns.
-        forward_kwargs: further arguments for every call.
-        loss: per sample; where not given, the model's own where it returns one.
-        tokens: how a site of tokens becomes one vector.
-        thresholds: where each diagnostic fires.
-        frozen_baseline_acc: for (d), which a monitor judges by accuracy.
-        max_batches: how many batches a measurement uses.
-        reference: where the true gradient comes from, as for `diagnose`; so is the next.
-        gradients: False for networks that no loss is backpropagated through.
-        panel: which panel decides, as for `diagnose`.
+            another run, or another network, is refused. Nothing is written where it is None.
+        run: the name of this run in its trace. A run that is started again under the same name resumes its trace.
+        resume: True resumes the run that the trace holds, under whatever name, and begins one where there is none.
         logs: functions of (line, decision) that are told of every measurement.
-        live: show each measurement in one line on stderr.
+        live: True shows each measurement in one line on stderr.
+
+    Args: when it measures, and when it stops the run
+        stop_on: the letters of the diagnostics whose firing stops the run; those of the panel where None, which are (a)
+            and (b). An empty string never stops it.
+        patience: how many measurements in a row must fire.
+        warmup: nothing stops the run below this epoch (below this step, where no epochs are given).
+        every: measure at every so many training steps; None measures as the budget allows.
+        budget: where `every` is not given, the share of the training time that measuring may take.
+
+    Args: what it measures
+        credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
+        functional: on how many samples to test the credit too (perturbation ρ and nudge), as for `diagnose`: with a
+            budget in the measurements that half of it pays for, with `every` in each.
+        max_batches: how many batches a measurement uses.
+        frozen_baseline_acc: for (d), which a monitor judges by accuracy.
+        blocks: as for `diagnose`.
+        stem: as for `diagnose`.
+        head: as for `diagnose`.
+        logits: as for `diagnose`.
+        forward_kwargs: as for `diagnose`.
+        loss: as for `diagnose`.
+        tokens: as for `diagnose`.
+        reference: as for `diagnose`.
+        gradients: as for `diagnose`.
+        thresholds: where each diagnostic fires; the published values where not given.
+        panel: which panel decides, as for `diagnose`.
+
+    Raises:
+        BatchError: a batch cannot be measured.
+        BlocksError: the blocks were not found, or are not reached.
+        BaselineError: the frozen baseline is of another network, or of other blocks.
+        RecordError: the trace is corrupt.
+        InputError: another argument cannot be used, or the trace is of another run or network.
+
+    Cost:
+        One forward and one backward pass over the kept batches for each measurement. `watch_training` needs none.
+
+    Caveat:
+        A network that cannot be measured at some step is still trained: a `WalkbackWarning` says why.
+
+    Examples:
+        >>> import torch, walkback
+        >>> _ = torch.manual_seed(0)
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
+        >>> batches = [(torch.randn(64, 8), torch.randint(8, (64,)))]
+        >>> monitor = walkback.Monitor(model, batches, every=10)
+        >>> for epoch in range(2):  # train here; call monitor.step() after every batch
+        ...     if monitor.step(epoch=epoch).stop:
+        ...         break
+        >>> monitor.decision.action
+        'continue'
     """
 
     def __init__(
@@ -141,12 +175,12 @@ class Monitor(TrainingWatcher):
 
     @property
     def decision(self) -> Decision:
-        """What the last measurement came to, of this process or of the trace that it goes on with."""
+        """What the last measurement led to, in this process or in the trace that it resumed."""
         return self.course.decision
 
     @property
     def report(self) -> DiagnosticReport | None:
-        """The last measurement, judged and explained; None where there is none."""
+        """The last measurement, judged and explained; None before the first, and where it could not be made."""
         if self._latest is None:
             return None
         taken = self.probe.taken
@@ -156,7 +190,7 @@ class Monitor(TrainingWatcher):
 
     @property
     def overhead(self) -> float | None:
-        """The time spent measuring over that of training, so far."""
+        """The time spent measuring divided by that of training, so far; None before any training."""
         return self.clock.overhead
 
     def step(
@@ -169,9 +203,22 @@ class Monitor(TrainingWatcher):
     ) -> Decision:
         """Measure if it is time to, and say whether to go on.
 
-        With `accuracy`, `loss`, or an `epoch` that the call before did not have: the end of an epoch, always measured,
-        on the held batches. Else a training step, measured when the cadence says so. `loss` is the mean training loss
-        of the epoch that ends, for the trace.
+        A call with `accuracy`, `loss`, or an `epoch` that the call before did not have is the end of an epoch: it
+        always measures, on the held batches. Any other call is a training step, which is measured as `every` or
+        `budget` says.
+
+        Args:
+            epoch: which epoch it is.
+            accuracy: the test accuracy of the epoch that ends, in [0, 1], for (d) and the trace.
+            step: which training step it is; counted here where not given.
+            loss: the mean training loss of the epoch that ends, for the trace; it needs `epoch`.
+
+        Returns:
+            Whether to stop, and why. Its `measured` says whether this call measured.
+
+        Raises:
+            InputError: `loss` is no number, or has no epoch.
+            RecordError: the trace cannot be written.
         """
         loss = checked_loss(loss, epoch)
         ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
