@@ -36,15 +36,34 @@ _HOMES = {
 
 
 def register(group: str, name: str, thing: Any) -> Any:
-    """Add an object to what walkback knows, in this process: `register("diagnostics", "effective_rank", Rank)`.
+    """Add an object to what walkback knows, in this process.
 
     Args:
-        group: one of `GROUPS`.
-        name: what it is asked for by. Registering a name again replaces the object; walkback's own names stay.
-        thing: the object: a `Diagnostic`, a `Panel`, a `Method`, a function, as docs/extend says for each.
+        group: one of `diagnostics`, `panels`, `methods`, `architectures`, `datasets`, `renderers`, `figures`,
+            `lint_rules` and `pitfalls`.
+        name: what it is asked for by: letters, digits and `_`. Registering a name again replaces the object; the names
+            of walkback itself cannot be replaced.
+        thing: the object: a `Diagnostic`, a `Panel`, a `Method`, a function. docs/extend says what each has to be.
 
     Returns:
         The object, so that this can be used in a decorator.
+
+    Raises:
+        UnknownName: there is no such group.
+        InputError: the name cannot be used, or the object is not what the group asks for.
+
+    Caveat:
+        Worker processes, such as those of `walkback lab audit`, do not see it. They need a package with an entry point.
+
+    Examples:
+        >>> import walkback
+        >>> def shout(report):
+        ...     return report.outcome.upper()
+        >>> _ = walkback.register("renderers", "shout", shout)
+        >>> report = walkback.judge(walkback.Measurements(residual_norms=[8.7, 8.8], bp_grad_norms=[8e-3, 8e-3]))
+        >>> report.render("shout")
+        'PASS'
+        >>> walkback.unregister("renderers", "shout")
     """
     if group not in GROUPS:
         raise UnknownName(f"there is nothing to add called {group!r}. {did_you_mean(str(group), GROUPS)}")
@@ -62,7 +81,18 @@ def register(group: str, name: str, thing: Any) -> Any:
 
 
 def unregister(group: str, name: str) -> None:
-    """Take away what `register` added; a name that was not added stays as it is."""
+    """Remove what `register` added. A name that was not added stays as it is.
+
+    Args:
+        group: as for `register`.
+        name: what was registered.
+
+    Examples:
+        >>> import walkback
+        >>> _ = walkback.register("renderers", "whisper", lambda report: report.outcome)
+        >>> walkback.unregister("renderers", "whisper")
+        >>> walkback.unregister("renderers", "whisper")  # nothing to remove
+    """
     if name in REGISTERED.get(group, {}):
         _put(group, name, None)
 

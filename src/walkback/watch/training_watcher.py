@@ -50,12 +50,16 @@ class TrainingWatcher:
         Cost:
             No pass over the batches: two norms at every site in a pass that is made anyway.
 
+        Caveat:
+            Where h_0 is the input of the network itself, training computes no gradient there, and nothing is read from
+            its passes. Name `blocks` that come after the first layer.
+
         Examples:
             >>> import torch, walkback
             >>> _ = torch.manual_seed(0)
-            >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
-            >>> inputs, labels = torch.randn(256, 8), torch.randint(8, (256,))
-            >>> monitor = walkback.Monitor(model, [(inputs, labels)], every=1)
+            >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+            >>> inputs, labels = torch.randn(64, 8), torch.randint(8, (64,))
+            >>> monitor = walkback.Monitor(model, [(inputs, labels)], blocks=["1", "2"], every=1)
             >>> with monitor.watch_training():
             ...     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
             ...     monitor.step().measured

@@ -12,12 +12,40 @@ from torch import Tensor
 
 
 def mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy over all answers of a batch."""
+    """The mean cross-entropy over all answers of a batch.
+
+    Args:
+        logits: (B, classes), or (B, T, classes).
+        targets: (B,), or (B, T), int64.
+
+    Returns:
+        One number, with its graph.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import mean_loss
+        >>> round(mean_loss(torch.zeros(2, 4), torch.tensor([0, 1])).item(), 4)  # log 4
+        1.3863
+    """
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def sample_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """The cross-entropy of each sample, the mean over its answers, (B,)."""
+    """The cross-entropy of each sample: the mean over its answers.
+
+    Args:
+        logits: (B, classes), or (B, T, classes).
+        targets: (B,), or (B, T), int64.
+
+    Returns:
+        (B,), with its graph.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import sample_losses
+        >>> sample_losses(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.int64)).shape
+        torch.Size([2])
+    """
     each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
     return each if targets.ndim == 1 else each.view(targets.shape).flatten(1).mean(dim=1)
 
@@ -29,7 +57,24 @@ def summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def output_error(logits: Tensor, targets: Tensor) -> Tensor:
-    """e = softmax(logits) − onehot(y) over the answers of a sample: ∂ℓ/∂logits of each sample's own loss."""
+    """The error at the logits: ∂ℓ/∂logits of each sample's own loss, not divided by the batch size.
+
+    Formula:
+        e = softmax(logits) − onehot(y), divided by the number of answers of a sample.
+
+    Args:
+        logits: (B, classes), or (B, T, classes).
+        targets: (B,), or (B, T), int64.
+
+    Returns:
+        Shaped like the logits, without graph.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import output_error
+        >>> output_error(torch.zeros(1, 4), torch.tensor([2])).tolist()
+        [[0.25, 0.25, -0.75, 0.25]]
+    """
     error = logits.detach().softmax(dim=-1).scatter_(-1, targets.unsqueeze(-1), -1, reduce="add")
     return error if targets.ndim == 1 else error / targets[0].numel()
 

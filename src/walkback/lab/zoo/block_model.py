@@ -26,7 +26,23 @@ class BlockList(nn.ModuleList):
 class BlockModel(nn.Module):
     """A network whose forward pass is head(block_L(… block_1(stem(x)))).
 
-    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout.
+    Args:
+        stem: makes h_0 out of the input.
+        blocks: in their order; block l makes h_l out of h_{l−1}.
+        head: makes the logits out of h_L. It holds the last norm, if there is one, the choice of what is read, and the
+            linear readout.
+        data: what the network is built for.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import Block, BlockModel, DataSpec
+        >>> class Tanh(Block):
+        ...     def branch(self, hidden):
+        ...         return hidden.tanh()
+        >>> linear = torch.nn.Linear
+        >>> model = BlockModel(linear(8, 16), [Tanh(), Tanh()], linear(16, 3), DataSpec((8,), classes=3))
+        >>> model(torch.randn(4, 8)).shape
+        torch.Size([4, 3])
     """
 
     def __init__(self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec) -> None:
@@ -37,7 +53,14 @@ class BlockModel(nn.Module):
         self.data = data
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The logits, (B, …) → (B, classes), or (B, T, classes) where every token has an answer."""
+        """The logits.
+
+        Args:
+            inputs: (B, …), each of the shape of `data.input_shape`.
+
+        Returns:
+            (B, classes), or (B, T, classes) where every token has an answer.
+        """
         hidden = self.stem(inputs)
         for block in self.blocks:
             hidden = block(hidden)

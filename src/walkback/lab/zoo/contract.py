@@ -38,7 +38,14 @@ def learns(module: nn.Module) -> bool:
 
 
 class StepResult(NamedTuple):
-    """What a training step saw; both without gradient."""
+    """What a training step saw; both without gradient.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import StepResult
+        >>> StepResult(loss=torch.tensor(2.3), logits=torch.zeros(4, 10)).logits.shape
+        torch.Size([4, 10])
+    """
 
     loss: Tensor
     """The batch's mean cross-entropy over all answers, without the penalty or the method's own objective; the mean of
@@ -52,7 +59,13 @@ CreditNorm = Literal["none", "per_sample", "rms"]
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """Options that every method has."""
+    """Options that every method has. A method with more of them subclasses this.
+
+    Examples:
+        >>> from walkback.lab import MethodOptions
+        >>> MethodOptions(credit_norm="per_sample").penalty
+        0.0
+    """
 
     credit_norm: CreditNorm = "none"
     """`per_sample`: each sample's credit is scaled to unit norm, so samples already learnt keep pushing. `rms`:
@@ -70,13 +83,30 @@ EVERYWHERE = "every architecture"
 class Method(nn.Module, ABC):
     """A rule for credit, and the training step that follows from it.
 
-    Feedback is held in buffers and submodules, so `state_dict` saves it; feedback that learns may be parameters, which
-    the run's optimizer moves. The model is not a submodule: it is saved by itself. A method whose feedback can be drawn
-    again also has `redraw(generator)`; one that has none, though it has feedback, says why in `no_null`.
+    Feedback is held in buffers and submodules, so that `state_dict` saves it; feedback that learns may be parameters,
+    which the run's optimizer moves. The model is not a submodule: it is saved by itself. A method whose feedback can be
+    drawn again also has `redraw(generator)`. One that has feedback and no `redraw` says why in `no_null`.
+
+    Args:
+        model: the network that it trains.
+        generator: what its feedback is drawn from; torch's global generator where None.
+        **options: fields of its `options_type`, by name.
+
+    Raises:
+        InputError: an option is unknown, or the rule is not defined on this network.
+
+    Examples:
+        >>> from walkback.lab import DataSpec, Method
+        >>> from walkback.lab.zoo import build_method, build_model
+        >>> method = build_method("dfa", build_model("resmlp", DataSpec((8,), classes=3), width=16, depth=2))
+        >>> isinstance(method, Method), method.has_credit
+        (True, True)
     """
 
     model: BlockModel
+    """The network that it trains."""
     options_type: ClassVar[type[MethodOptions]] = MethodOptions
+    """The dataclass of its options."""
     paper: ClassVar[str] = ""
     """Where its authors published the rule."""
     gamma: ClassVar[str] = ""
@@ -105,28 +135,57 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def why_not(cls, model: BlockModel) -> str:
-        """Why the rule is not defined on this network, in one sentence; empty where it is."""
+        """Why the rule is not defined on a network. Override it where the rule does not hold everywhere.
+
+        Args:
+            model: the network.
+
+        Returns:
+            The reason in a sentence; empty where it is defined.
+        """
         return ""
 
     def draw(self, generator: torch.Generator | None) -> None:
-        """Create the feedback; a method without feedback creates nothing. None: torch's own generator."""
+        """Create the feedback. A method without feedback creates nothing.
+
+        Args:
+            generator: what to draw from; torch's global generator where None.
+        """
         return
 
     def at(self, progress: float) -> None:
-        """Hear which share of the run is done, 0 before the first epoch and 1 after the last; here it changes nothing.
+        """Hear which share of the run is done; here it changes nothing.
 
-        The training loop tells it around every epoch, and so does a checkpoint that is restored: a method that
-        changes on its way need not save how far it is. One that nobody tells is to act as it does at the end.
+        The training loop says so around every epoch, and so does a checkpoint that is restored: a method that changes
+        on its way need not save how far it is. One that is never told is to act as it does at the end.
+
+        Args:
+            progress: 0 before the first epoch, 1 after the last.
         """
         return
 
     @abstractmethod
     def credits(self, trace: Trace) -> Sequence[Tensor]:
-        """a_0 … a_L, one tensor shaped like each site, such that h_l should move along −a_l."""
+        """a_0 … a_L, such that h_l should move along −a_l.
+
+        Args:
+            trace: one forward pass.
+
+        Returns:
+            One tensor per site, each of the shape of h_l.
+        """
 
     @abstractmethod
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
-        """Add this batch's update direction to `.grad` of all that learns in the model and in the method."""
+        """Add this batch's update direction to `.grad` of all that learns in the model and in the method.
+
+        Args:
+            inputs: (B, …).
+            targets: (B,), or (B, T) where every token has an answer.
+
+        Returns:
+            The loss and the logits of the batch.
+        """
 
     def after_step(self) -> None:
         """Do what comes after each step of the optimizer, while `.grad` is still there; here nothing.
@@ -142,16 +201,26 @@ class Method(nn.Module, ABC):
         return 1
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """A score for each class, shaped like the logits, by which a test sample is answered: here the head's logits.
+        """A score for each class, by which a test sample is answered; here the head's logits.
 
-        A method with another one does not answer by the head, so no gradient of the head's loss is measured: its
+        A method that overrides it does not answer by the head, so no gradient of the head's loss is measured: its
         reports have (a), the depth tests and the accuracy.
+
+        Args:
+            inputs: (B, …).
+
+        Returns:
+            Shaped like the logits.
         """
         return self.model(inputs)  # type: ignore[no-any-return]
 
     @classmethod
     def answers_by_head(cls) -> bool:
-        """Whether `predict` is the head's."""
+        """Whether `predict` is the head's.
+
+        Returns:
+            False where the method overrides it.
+        """
         return cls.predict is Method.predict
 
     def _refuse_where_undefined(self) -> None:
@@ -173,12 +242,37 @@ class Method(nn.Module, ABC):
 class CreditlessMethod(Method):
     """A method in which no site gets a credit from the loss at the head: local losses, forward-forward and the like.
 
-    Γ, ρ and nudge are N/A by design, for the reason that `gamma` gives; `credit_norm` is refused.
+    Γ, ρ and nudge are not available by design, for the reason that `gamma` gives. `credit_norm` is refused.
+
+    Args:
+        model: as for `Method`.
+        generator: as for `Method`.
+        **options: as for `Method`.
+
+    Raises:
+        InputError: as for `Method`, and where `credit_norm` is given.
+
+    Examples:
+        >>> from walkback.lab import CreditlessMethod, DataSpec
+        >>> from walkback.lab.zoo import build_method, build_model
+        >>> method = build_method("local_loss", build_model("resmlp", DataSpec((8,), classes=3), width=16, depth=2))
+        >>> isinstance(method, CreditlessMethod), method.has_credit
+        (True, False)
     """
 
     has_credit: ClassVar[bool] = False
 
     @final
     def credits(self, trace: Trace) -> Sequence[Tensor]:
-        """Raise `NoCredit`, which makes Γ and the functional tests N/A in every record."""
+        """There are none. This makes Γ and the functional tests not available in every record.
+
+        Args:
+            trace: one forward pass.
+
+        Returns:
+            Nothing.
+
+        Raises:
+            NoCredit: always.
+        """
         raise NoCredit(f"by design: {self.gamma}")

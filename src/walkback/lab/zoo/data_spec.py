@@ -11,12 +11,20 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DataSpec:
-    """What a network is built for: the shape of one input, (C, H, W), (D,) or (T,), and the number of classes."""
+    """What a network is built for: the shape of one input, and the number of classes.
+
+    Examples:
+        >>> from walkback.lab import DataSpec
+        >>> DataSpec((3, 32, 32), classes=10).features
+        3072
+    """
 
     input_shape: tuple[int, ...]
+    """The shape of one input: (C, H, W), (D,) or, of tokens, (T,)."""
     classes: int
+    """How many classes an answer is chosen from."""
     vocabulary: int | None = None
-    """Of inputs that are tokens, int64 (T,): how many different ones there are. None: inputs are numbers."""
+    """How many different tokens there are, where inputs are tokens, int64 (T,). None where inputs are numbers."""
     target_shape: tuple[int, ...] = ()
     """The shape of one sample's targets: () for one class, (T,) for a class for each token."""
 
@@ -31,7 +39,14 @@ class DataSpec:
         return prod(self.target_shape)
 
     def zeros(self, like: Tensor) -> Tensor:
-        """One input of zeros, on the device of a parameter and, where inputs are numbers, of its type."""
+        """One input of zeros, for looking at shapes.
+
+        Args:
+            like: a parameter; its device is taken and, where inputs are numbers, its dtype.
+
+        Returns:
+            A tensor of shape (1, *input_shape).
+        """
         shape = (1, *self.input_shape)
         return like.new_zeros(shape) if self.vocabulary is None else like.new_zeros(shape, dtype=torch.int64)
 

@@ -20,11 +20,18 @@ MISSING = (State.NOT_MEASURED, State.UNDECIDED)
 
 @dataclass(frozen=True)
 class Member:
-    """A diagnostic in a panel."""
+    """A diagnostic in a panel, with its role there.
+
+    Examples:
+        >>> import walkback
+        >>> walkback.Member("residual_growth", role="warns").letter
+        'a'
+    """
 
     diagnostic: str
     """Its name in the registry, or `module:Class`."""
     role: Role = "decides"
+    """What a firing does: `decides` fails the network, `warns` is remarked on, `informs` is only shown."""
     label: str = ""
     """What the panel calls it, such as `D1`; its letter in brackets where none is given."""
     title: str = ""
@@ -34,24 +41,35 @@ class Member:
 
     @property
     def letter(self) -> str:
-        """Of its diagnostic."""
+        """The letter of its diagnostic."""
         known = letters().get(self.diagnostic)
         return known if known is not None else str(DIAGNOSTICS.named(self.diagnostic).letter)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A named list of diagnostics. This rule: a decider that fires fails the network, and one that is required and
-    missing makes the verdict incomplete; so does a network on which no decider was measured. NaN and Inf fail it,
-    whichever diagnostic found them.
+    """A named list of diagnostics, and the rule that makes a verdict of their readings.
 
-    A panel whose verdict is made otherwise overrides `outcome_of`; one with words of its own, `words`.
+    This rule: a decider that fires fails the network. One that is required and missing makes the verdict incomplete,
+    and so does a network on which no decider was measured. NaN and Inf fail it, whichever diagnostic found them. A
+    panel whose verdict is made otherwise overrides `outcome_of`; one with words of its own overrides `words`.
+
+    Examples:
+        >>> import walkback
+        >>> panel = walkback.Panel(
+        ...     name="growth_only", title="growth alone", members=(walkback.Member("residual_growth"),)
+        ... )
+        >>> report = walkback.judge(walkback.Measurements(residual_norms=[8.0, 900.0], bp_grad_norms=[1e-3, 1e-3]))
+        >>> panel.verdict(report.readings).words
+        'fail: residual stream exploded'
     """
 
     name: str
+    """What it is asked for by."""
     title: str
     """What its verdict is called: `the published protocol, April 2026`."""
     members: tuple[Member, ...]
+    """Its diagnostics."""
     version: int = 1
     """Raised when its members, roles or rule change: verdicts of two versions are not one."""
     stops: tuple[str, ...] = ()
@@ -60,16 +78,38 @@ class Panel:
     """Where its diagnostics and thresholds are defined, in a sentence that a paper can take; its title where empty."""
 
     def member(self, letter: str) -> Member | None:
-        """The member with that diagnostic; None where the panel does not name it."""
+        """The member with a diagnostic.
+
+        Args:
+            letter: of the diagnostic.
+
+        Returns:
+            The member; None where the panel does not name it.
+        """
         return next((member for member in self.members if member.letter == letter), None)
 
     def label(self, letter: str) -> str:
-        """What the panel calls a diagnostic: `(a)`, or a label of its own."""
+        """What the panel calls a diagnostic.
+
+        Args:
+            letter: of the diagnostic.
+
+        Returns:
+            `(a)`, or a label of its own such as `D1`.
+        """
         member = self.member(letter)
         return member.label if member is not None and member.label else f"({letter})"
 
     def verdict(self, readings: Iterable[Reading], require_all: bool = False) -> PanelVerdict:
-        """The verdict on the readings of all diagnostics; those of no member count only where NaN or Inf fired."""
+        """The verdict on one network.
+
+        Args:
+            readings: of all diagnostics. Those of no member count only where NaN or Inf fired.
+            require_all: True makes the verdict `incomplete` where a decider was not measured.
+
+        Returns:
+            Outcome, words, and the letters behind them.
+        """
         found = {reading.letter: reading for reading in readings}
         members = {member.letter: member for member in self.members}
         fired = [
@@ -97,7 +137,17 @@ class Panel:
     def outcome_of(
         self, fired: Sequence[str], missing: Sequence[str], members: Mapping[str, Member], require_all: bool
     ) -> tuple[Outcome, Sequence[str]]:
-        """The outcome and the letters behind it."""
+        """The rule: from what fired and what is missing to an outcome.
+
+        Args:
+            fired: the letters of deciders that fired.
+            missing: the letters of members that were not measured or are undecided.
+            members: the members, by letter.
+            require_all: whether every decider must have been measured.
+
+        Returns:
+            The outcome, and the letters behind it.
+        """
         if fired:
             return "fail", fired
         deciders = [letter for letter, member in members.items() if member.role == "decides"]
@@ -108,28 +158,66 @@ class Panel:
         return "pass", passed
 
     def words(self, outcome: Outcome, readings: Sequence[Reading], letters: Sequence[str]) -> str:
-        """The verdict in words."""
+        """The verdict in words.
+
+        Args:
+            outcome: `pass`, `fail` or `incomplete`.
+            readings: those behind the outcome.
+            letters: their letters, and those of what is missing.
+
+        Returns:
+            The words.
+        """
         named = ", ".join(self.label(letter) for letter in letters)
         if outcome == "fail":
             return f"fail: {'; '.join(reasons(readings))}"
         return f"incomplete: {named} not measured" if outcome == "incomplete" else f"pass on {named}"
 
     def qualified(self, verdict: PanelVerdict, readings: Sequence[Reading]) -> str:
-        """The words with what they rest on, as the first line of a rendering has them."""
+        """The verdict with what it rests on, as the first line of a report has it.
+
+        Args:
+            verdict: of this panel.
+            readings: of all diagnostics.
+
+        Returns:
+            The words, and what was not measured.
+        """
         gaps = self.gaps(readings)
         shown = verdict.words if verdict.outcome == "incomplete" or not gaps else f"{verdict.words} [{gaps}]"
         return f"{shown} ({self.name})"
 
     def short(self, outcome: Outcome) -> str:
-        """An outcome in a word, for a table: `walk-back`."""
+        """An outcome in a word, for a table.
+
+        Args:
+            outcome: `pass`, `fail` or `incomplete`.
+
+        Returns:
+            The word, such as `walk-back`.
+        """
         return outcome
 
     def said(self, outcome: Outcome) -> str:
-        """An outcome as what a method does, in a sentence on many: `needs walk-back`."""
+        """An outcome as what a method does, for a sentence on many networks.
+
+        Args:
+            outcome: `pass`, `fail` or `incomplete`.
+
+        Returns:
+            The words, such as `needs walk-back`.
+        """
         return {"pass": "passes", "fail": "fails", "incomplete": "is incomplete"}[outcome]
 
     def gaps(self, readings: Sequence[Reading]) -> str:
-        """What was not measured, and what was not decided: `(c), (d) not measured`."""
+        """What was not measured, and what was not decided.
+
+        Args:
+            readings: of all diagnostics.
+
+        Returns:
+            In words: `(c), (d) not measured`; empty where nothing is missing.
+        """
         named = [reading for reading in readings if self.member(reading.letter) is not None]
         return gaps_in_words(named, self.label)
 

@@ -146,7 +146,13 @@ def follow(
 
 @dataclass(frozen=True)
 class LocalOptions(MethodOptions):
-    """Options of a method whose credit needs nothing but the trace."""
+    """Options of a method whose credit needs nothing but the trace, beside those of `MethodOptions`.
+
+    Examples:
+        >>> from walkback.lab import LocalOptions
+        >>> LocalOptions(credit_site="read").credit_norm
+        'none'
+    """
 
     credit_site: CreditSite = "written"
     """Whether a block gets the credit of the site it writes or of the site it reads. The stem gets a_0 under
@@ -154,10 +160,33 @@ class LocalOptions(MethodOptions):
 
 
 class LocalMethod(Method):
-    """A method that is its credit: everything but `credits_at` is the shared local step."""
+    """A method that is its credit: everything but `credits_at` is the shared local step.
+
+    Block l follows the gradient of ⟨block_l(h_{l−1}), a_l⟩. With a_l the true gradient, this is backpropagation.
+
+    Args:
+        model: as for `Method`.
+        generator: as for `Method`.
+        **options: fields of `LocalOptions`, or of its own `options_type`.
+
+    Raises:
+        InputError: as for `Method`.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import DataSpec, LocalMethod
+        >>> from walkback.lab.zoo import build_model
+        >>> class Constant(LocalMethod):
+        ...     def credits_at(self, trace, sites):
+        ...         return [torch.ones_like(trace.hiddens[site]) for site in sites], None
+        >>> method = Constant(build_model("resmlp", DataSpec((8,), classes=3), width=16, depth=2))
+        >>> method.accumulate(torch.randn(4, 8), torch.tensor([0, 1, 2, 0])).logits.shape
+        torch.Size([4, 3])
+    """
 
     options_type: ClassVar[type[MethodOptions]] = LocalOptions
     options: LocalOptions
+    """The options that it was built with."""
 
     @property
     def credit_site(self) -> CreditSite:
@@ -166,10 +195,26 @@ class LocalMethod(Method):
 
     @abstractmethod
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Credit], Tensor | None]:
-        """The credit of each of these sites, and the method's own training objective, if it has one."""
+        """The credit of some sites. This is what a method has to define.
+
+        Args:
+            trace: one forward pass.
+            sites: the numbers of the sites.
+
+        Returns:
+            One credit for each of these sites, and the method's own training objective; None where it has none.
+        """
 
     def stem_credit(self, trace: Trace, credits: Mapping[int, Credit]) -> Credit:
-        """What the stem follows: a_0, among the credits by site, unless the method has another for it."""
+        """What the stem follows; here a_0.
+
+        Args:
+            trace: one forward pass.
+            credits: the credits, by site.
+
+        Returns:
+            A credit for h_0.
+        """
         return credits[0]
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
