@@ -155,6 +155,23 @@ def test_a_docstring_has_what_its_signature_has(label, function, docstring, buil
     assert ("Yields" in found) == inspect.isgeneratorfunction(function)
 
 
+def named_defaults(function):
+    """Parameter → value, where the signature on the page shows the name of a constant."""
+    taken = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].args
+    by_place = taken.args[len(taken.args) - len(taken.defaults) :]
+    pairs = zip((*by_place, *taken.kwonlyargs), (*taken.defaults, *taken.kw_defaults), strict=True)
+    values = inspect.signature(function).parameters
+    return {argument.arg: values[argument.arg].default for argument, node in pairs if isinstance(node, ast.Name)}
+
+
+@pytest.mark.parametrize(("label", "function", "docstring", "builds"), [pytest.param(*f, id=f[0]) for f in functions()])
+def test_a_default_that_the_signature_names_is_said_as_a_number(label, function, docstring, builds):
+    said = "\n".join(sections(docstring).get("Args", ()))
+    for name, value in named_defaults(function).items():
+        item = re.search(rf"^    {name}: (.*?)(?=^    \w|\Z)", said, re.MULTILINE | re.DOTALL)
+        assert f"{value:g}" in item[1], name
+
+
 @pytest.mark.parametrize("path", ENTRIES)
 def test_what_is_raised_is_an_error_of_walkback(path):
     thing = thing_at(path)

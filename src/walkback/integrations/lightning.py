@@ -47,7 +47,7 @@ class WalkbackCallback(_Callback):  # type: ignore[misc]
     Examples:
         >>> from walkback.integrations.lightning import WalkbackCallback
         >>> callback = WalkbackCallback(accuracy="val_acc", trace="trace.jsonl")
-        >>> callback.monitor is None  # until lightning.Trainer(callbacks=[callback]).fit(…) begins
+        >>> callback.monitor is None  # until trainer.fit(…) begins
         True
     """
 

@@ -38,7 +38,7 @@ class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]
     Examples:
         >>> from walkback.integrations.transformers import WalkbackCallback
         >>> callback = WalkbackCallback(trace="trace.jsonl", stop_on="a")
-        >>> callback.monitor is None  # until Trainer(..., callbacks=[callback]).train() begins
+        >>> callback.monitor is None  # until trainer.train() begins
         True
     """
 

@@ -101,7 +101,7 @@ def diagnose(
         credit: what the method hands to each site, for alignment: a `CreditRule`, or a function of (hiddens, logits,
             targets) that returns one tensor per site. Without it Γ is not measured.
 
-    Args: the score, and how the model is called
+    Args: The score, and how the model is called
         score: the score to defend in another unit than accuracy, such as perplexity. (d) is judged in the unit of the
             baseline, by the threshold `frozen_margin`.
         stem: modules that come before h_0, named as blocks are, where the structure does not show it.
@@ -115,15 +115,15 @@ def diagnose(
         gradients: False for networks that no loss is backpropagated through. Only (a) and the accuracy are measured
             then.
 
-    Args: how much is measured
+    Args: How much is measured
         max_batches: measure at most this many batches; all where not given.
         micro_batch: measure at most this many samples at once, to save memory; the result stays the same.
         sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
         gather: measure together with the other processes of a torch.distributed job, each on its own share of the
             batches, for one report on all. This is the default where the model is DistributedDataParallel.
 
-    Args: what else is measured
-        null_draws: how many fresh draws of the feedback the null of Γ rests on; 0 for no null.
+    Args: What else is measured
+        null_draws: how many fresh draws of the feedback the null of Γ rests on, 20 by default; 0 for no null.
         functional: on how many samples to test whether the credit tells how the loss moves (perturbation ρ and nudge),
             such as 64; these tests need no gradient. Not measured by default.
         random_baseline: the score of a second baseline, whose blocks are random with the norms of the trained ones,
@@ -135,7 +135,7 @@ def diagnose(
         train_batches: what the network was trained on, without augmentation, to count the test samples among them.
         updates: which rule the updates come from, by `walkback.provenance`, for the report.
 
-    Args: how it is judged
+    Args: How it is judged
         seed: the seed of the run, for the report and for `walkback.combine`.
         require_all: True makes the verdict `incomplete` where a diagnostic of the panel was not measured.
         panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.

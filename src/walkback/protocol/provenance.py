@@ -77,7 +77,7 @@ def provenance(
         head: as for `diagnose`.
         logits: as for `diagnose`.
         forward_kwargs: as for `diagnose`.
-        steps: how many steps to make again, one for each batch.
+        steps: how many steps to make again, one for each batch; 4 by default.
 
     Returns:
         The cosines of each layer. Give it to `diagnose` as `updates=`.

@@ -60,9 +60,9 @@ class Score(Record):
     """How many samples it was counted on. They are independent of each other, such as images or sequences of tokens;
     intervals rest on them."""
     answers: int | None = Field(default=None, ge=1)
-    """How many answers were scored, where a sample has several: the tokens of all sequences."""
+    """How many answers were scored, where a sample has several, such as the tokens of all sequences."""
     unit: str = Field(default=ACCURACY, min_length=1)
-    """Its unit."""
+    """Its unit; `accuracy`, a share of right answers in [0, 1], where none is named."""
     higher_is_better: bool = True
     """Whether more is better."""
     correct: Answered | None = None

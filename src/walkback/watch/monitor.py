@@ -50,7 +50,7 @@ class Monitor(TrainingWatcher):
         model: the network that is being trained.
         batches: labelled, held-out batches, as for `diagnose`; the first `max_batches` are kept.
 
-    Args: the trace
+    Args: The trace
         trace: a file that gets one JSON line per measurement, after one that says whose it is. A file that holds
             another run, or another network, is refused. Nothing is written where it is None.
         run: the name of this run in its trace. A run that is started again under the same name resumes its trace.
@@ -58,19 +58,19 @@ class Monitor(TrainingWatcher):
         logs: functions of (line, decision) that are told of every measurement.
         live: True shows each measurement in one line on stderr.
 
-    Args: when it measures, and when it stops the run
+    Args: When it measures, and when it stops the run
         stop_on: the letters of the diagnostics whose firing stops the run; those of the panel where None, which are (a)
             and (b). An empty string never stops it.
         patience: how many measurements in a row must fire.
         warmup: nothing stops the run below this epoch (below this step, where no epochs are given).
         every: measure at every so many training steps; None measures as the budget allows.
-        budget: where `every` is not given, the share of the training time that measuring may take.
+        budget: where `every` is not given, the share of the training time that measuring may take, 0.02 by default.
 
-    Args: what it measures
+    Args: What it measures
         credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
         functional: on how many samples to test the credit too (perturbation ρ and nudge), as for `diagnose`: with a
             budget in the measurements that half of it pays for, with `every` in each.
-        max_batches: how many batches a measurement uses.
+        max_batches: how many batches a measurement uses, 4 by default.
         frozen_baseline_acc: for (d), which a monitor judges by accuracy.
         blocks: as for `diagnose`.
         stem: as for `diagnose`.
