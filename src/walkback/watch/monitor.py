@@ -189,6 +189,11 @@ class Monitor(TrainingWatcher):
         return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
 
     @property
+    def logs(self) -> tuple[Log, ...]:
+        """The functions that are told of every measurement."""
+        return self._journal.logs
+
+    @property
     def overhead(self) -> float | None:
         """The time spent measuring divided by that of training, so far; None before any training."""
         return self.clock.overhead
