@@ -264,6 +264,9 @@ DIAGNOSTICS = Registry(
         "error_free_floor": "walkback.protocol.diagnostics.error_free_floor:ErrorFreeFloor",
         "sample_overlap": "walkback.protocol.diagnostics.sample_overlap:SampleOverlap",
         "update_provenance": "walkback.protocol.diagnostics.update_provenance:ProvenanceOfUpdates",
+        "headline_check": "walkback.protocol.diagnostics.headline_check:HeadlineCheck",
+        "reference_doubt": "walkback.protocol.diagnostics.reference_doubt:ReferenceDoubt",
+        "disguise": "walkback.protocol.diagnostics.disguise:Disguise",
     },
     group="diagnostics",
     check="walkback.protocol.diagnostics.check:check_diagnostic",
@@ -274,6 +277,7 @@ PANELS = Registry(
     {
         "april2026": "walkback.protocol.panels.april2026:APRIL_2026",
         "june2026": "walkback.protocol.panels.june2026:JUNE_2026",
+        "calibrated": "walkback.protocol.panels.calibrated:CALIBRATED",
     },
     group="panels",
     check="walkback.protocol.panels.base:check_panel",

@@ -69,6 +69,7 @@ def diagnose(
     initial: Initial | None = None,
     train_batches: Iterable[Any] | None = None,
     updates: UpdateProvenance | None = None,
+    claimed_rule: str = "",
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -102,7 +103,7 @@ def diagnose(
             such as 64; they need no gradient, and some 70 forward passes in fp64 for each site.
         seed: the seed of the run, for the report and for combining several.
         require_all: make the verdict `incomplete` where a diagnostic was not measured.
-        panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.
+        panel: which panel decides: `april2026` where none is named, `june2026`, `calibrated`, or one that was added.
         max_batches: measure at most this many batches.
         micro_batch: measure at most this many samples at once, whatever the batches are; figures stay the same.
         sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
@@ -119,6 +120,8 @@ def diagnose(
             every block moved, and how much the stream grew since then.
         train_batches: what the network was trained on, without augmentation, to count the test samples among them.
         updates: which rule the updates come from, by `walkback.provenance`, for the report.
+        claimed_rule: what the rule that trained the network is called, such as `DFA` or `BP`: backpropagation under
+            another name is told by that.
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
@@ -144,7 +147,7 @@ def diagnose(
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
-    fields |= given.fields() | ({"updates": updates} if updates is not None else {})
+    fields |= given.fields() | ({"updates": updates} if updates is not None else {}) | {"claimed_rule": claimed_rule}
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:

@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 def validity(
     estimate: Annotated[bool, typer.Option("--estimate", help="Time one of each kind, print core-hours.")] = False,
     run: RunOption = None,
+    fit: Annotated[bool, typer.Option("--fit", help="Fit the thresholds of calibrated, on the fit half alone.")] = False,
     score: Annotated[bool, typer.Option("--score", help="Score the fit half; write the page and its figure.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the held half and score it; on record.")] = False,
     again: Annotated[bool, typer.Option("--again", help="With --open: open it although it was opened before.")] = False,
@@ -48,21 +49,23 @@ def validity(
     """
     from walkback.errors import InputError
     from walkback.lab.validity.bench import Bench
-    from walkback.lab.validity.runner import Folder
 
     if again and not open_:
         raise InputError("--again goes with --open: it opens the held half once more.")
-    if sum((estimate, run is not None, score, open_)) > 1:
-        raise InputError("--estimate, --run, --score and --open are steps of their own; give one at a time.")
-    bench = Bench(Folder(runs), results)
+    if sum((estimate, run is not None, fit, score, open_)) > 1:
+        raise InputError("--estimate, --run, --fit, --score and --open are steps of their own; give one at a time.")
+    bench = Bench.at(runs, results)
     if estimate:
         return _estimate(bench)
     if run is not None:
         return _run(bench, run, only or [], workers, limit)
+    if fit:
+        return _fit(bench)
     if score or open_:
         if open_:
             bench.open(again=again)
         tables = bench.tables()
+        bench.write_rates(tables)
         page = bench.write_page(folder_for(docs), tables)
         for block in bench.page(tables).blocks():
             output().print(block)
@@ -87,6 +90,18 @@ def _estimate(bench: Bench) -> int:
     return 0
 
 
+def _fit(bench: Bench) -> int:
+    from walkback.lab.validity.split import require_committed
+
+    require_committed(bench.results)
+    for decider in bench.fit():
+        side = ">" if decider.candidate.above else "<"
+        names = " and ".join(decider.candidate.diagnostics)
+        output().print(f"{names} {side} {decider.threshold:g} (never tighter than {decider.candidate.guard:g})")
+    output().print(f"thresholds in {bench.panel}; commit them before the held half is opened")
+    return 0
+
+
 def _run(bench: Bench, half: str, only: list[str], workers: int, limit: int | None) -> int:
     from walkback.lab.validity.conditions import CONDITIONS, condition_named
     from walkback.lab.validity.runner import run_half
@@ -96,7 +111,11 @@ def _run(bench: Bench, half: str, only: list[str], workers: int, limit: int | No
     chosen = half_named(half)
     require_committed(bench.results)
     names = [condition_named(name).name for name in only] or list(CONDITIONS)
-    states = run_half(bench.folder, chosen, names, workers, output().print, limit)
+    try:
+        states = run_half(bench.folder, chosen, names, workers, output().print, limit)
+    finally:
+        for path in bench.folder.pack(chosen, names):
+            output().print(f"records in {path}")
     failures = [failure for state in states for failure in state.failed]
     for failure in failures:
         output().print(failure)

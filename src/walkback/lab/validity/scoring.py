@@ -72,7 +72,7 @@ def areas(rows: Sequence[Row], candidate: Candidate) -> dict[str, float | None]:
 
 def targets(candidate: Candidate) -> list[str]:
     """The faults that the quantity's diagnostic is meant to find."""
-    return [fault for fault in FAULTS if candidate.diagnostic in condition_named(fault).found_by]
+    return [fault for fault in FAULTS if set(candidate.found_by) & set(condition_named(fault).found_by)]
 
 
 class LeftOut(NamedTuple):

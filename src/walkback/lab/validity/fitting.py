@@ -1,0 +1,212 @@
+"""The thresholds of `calibrated`, by the rule that was written down before: results/validity/RULE.md. No torch.
+
+It works on rows of the fit half alone, and refuses any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from walkback.errors import InputError
+from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.table import Row
+from walkback.protocol.diagnostics.declare import Axis
+from walkback.protocol.diagnostics.known import named
+from walkback.protocol.panels.calibrated import DEPTH
+
+MARGIN = 2 / 3
+"""Of the distance between the median and the worst healthy network, beyond the worst."""
+LEAST_ADDED = 2
+"""A decider finds so many networks that none before it finds."""
+DIGITS = 2
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One diagnostic, or several that are joined, and the tightest threshold that they may get."""
+
+    diagnostics: tuple[str, ...]
+    guard: float
+    found_by: tuple[str, ...]
+    """The words by which conditions name what is meant to find them."""
+    group: str = ""
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Of its diagnostics."""
+        return tuple(named(name).letter for name in self.diagnostics)
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """The names of its thresholds, one for each diagnostic."""
+        return tuple(next(iter(named(name).thresholds)) for name in self.diagnostics)
+
+    @property
+    def above(self) -> bool:
+        """Whether it flags what is above."""
+        return named(self.diagnostics[0]).thresholds[self.thresholds[0]].fires == ">"
+
+    @property
+    def axis(self) -> Axis:
+        """Of its first threshold."""
+        return named(self.diagnostics[0]).thresholds[self.thresholds[0]].axis
+
+    def meant_for(self, fault: str) -> bool:
+        """Whether a condition names it."""
+        return any(word in condition_named(fault).found_by for word in self.found_by)
+
+    def score(self, value: float) -> float:
+        """A value on its axis, signed so that larger is worse; NaN is worst."""
+        if math.isnan(value):
+            return math.inf
+        placed = value if self.axis == "linear" else math.log(value) if value > 0 else -math.inf
+        return placed if self.above else -placed
+
+    def value(self, score: float) -> float:
+        """The value that has this score."""
+        placed = score if self.above else -score
+        return placed if self.axis == "linear" else math.exp(placed)
+
+    def of(self, row: Row) -> float | None:
+        """The score of a network: that of its best member; None where a member was not decided."""
+        values = [row.readings.get(letter) for letter in self.letters]
+        known = [self.score(value) for value in values if value is not None]
+        return min(known) if len(known) == len(values) else None
+
+
+_DEPTH = {"depth_gain": "depth_gain", "readout_gain": "linear_readouts", "stem_gain": "linear_readouts"}
+
+
+def _joined() -> Iterable[Candidate]:
+    for size in (1, 2, 3):
+        for names in combinations(_DEPTH, size):
+            yield Candidate(names, 0.10, tuple(dict.fromkeys(_DEPTH[name] for name in names)), DEPTH)
+
+
+CANDIDATES: tuple[Candidate, ...] = (
+    *_joined(),
+    Candidate(("init_growth",), 10.0, ("growth_from_init",)),
+    Candidate(("total_growth",), 50.0, ("residual_growth", "growth_from_init")),
+    Candidate(("error_free_floor",), 1e-6, ("gradient_floor", "reference_check")),
+    Candidate(("movement",), 0.01, ("movement",)),
+    Candidate(("update_provenance",), 0.90, ("update_provenance",)),
+    Candidate(("disguise",), 0.60, ("layer_cosine",)),
+    Candidate(("reference_doubt",), 0.05, ("reference_check",)),
+    Candidate(("headline_check",), 3.29, ("headline_check",)),
+    Candidate(("sample_overlap",), 0.005, ("overlap",)),
+)
+"""In the order of the rule's table."""
+
+
+@dataclass(frozen=True)
+class Decider:
+    """A candidate with its threshold."""
+
+    candidate: Candidate
+    threshold: float
+
+    def flags(self, row: Row) -> bool:
+        """Whether a network lies beyond the threshold; one that was not decided does not."""
+        score = self.candidate.of(row)
+        return score is not None and score > self.candidate.score(self.threshold)
+
+    def decided(self, row: Row) -> bool:
+        """Whether it says something of a network: all members fire, or one passes."""
+        limit = self.candidate.score(self.threshold)
+        values = [row.readings.get(letter) for letter in self.candidate.letters]
+        passes = any(value is not None and self.candidate.score(value) <= limit for value in values)
+        return passes or self.flags(row)
+
+
+def outcome_of(deciders: Sequence[Decider], row: Row) -> str:
+    """pass, fail or incomplete; what the panel says of the same readings."""
+    if row.non_finite or any(decider.flags(row) for decider in deciders):
+        return "fail"
+    depth = [decider for decider in deciders if decider.candidate.group == DEPTH]
+    if depth:
+        return "pass" if all(decider.decided(row) for decider in depth) else "incomplete"
+    known = any(row.readings.get(named(name).letter) is not None for name in _DEPTH)
+    return "pass" if known else "incomplete"
+
+
+def fitted(rows: Sequence[Row]) -> list[Decider]:
+    """The deciders in the order in which they are chosen."""
+    if any(row.half != "fit" for row in rows):
+        raise InputError("thresholds are fitted on the fit half alone, and there is a network of the held half.")
+    sound = [row for row in rows if row.condition == "healthy"]
+    faulty = [row for row in rows if row.condition in FAULTS]
+    if not sound or not faulty:
+        raise InputError("there is nothing to fit on. Make the networks: walkback lab validity --run fit")
+    left = [found for candidate in CANDIDATES if (found := fit_one(candidate, sound, faulty)) is not None]
+    chosen: list[Decider] = []
+    while left:
+        best = max(left, key=_preference(chosen, sound, faulty, left))
+        if len(added(best, chosen, faulty)) < LEAST_ADDED:
+            break
+        chosen.append(best)
+        group = best.candidate.group
+        left = [d for d in left if d is not best and not (group and d.candidate.group == group)]
+    return chosen
+
+
+def added(decider: Decider, before: Sequence[Decider], faulty: Sequence[Row]) -> list[Row]:
+    """The networks that a decider is meant for and finds, and that none before it flags."""
+    return [
+        row
+        for row in faulty
+        if decider.candidate.meant_for(row.condition)
+        and decider.flags(row)
+        and not any(other.flags(row) for other in before)
+    ]
+
+
+def _preference(
+    chosen: Sequence[Decider], sound: Sequence[Row], faulty: Sequence[Row], left: Sequence[Decider]
+) -> Callable[[Decider], tuple[int, ...]]:
+    def key(decider: Decider) -> tuple[int, ...]:
+        gaps = sum(not decider.decided(row) for row in sound)
+        return len(added(decider, chosen, faulty)), -gaps, -len(decider.candidate.letters), -left.index(decider)
+
+    return key
+
+
+def fit_one(candidate: Candidate, sound: Sequence[Row], faulty: Sequence[Row]) -> Decider | None:
+    """A candidate with the threshold that the rule gives it; None where that leaves nothing to find."""
+    healthy = sorted(score for row in sound if (score := candidate.of(row)) is not None)
+    meant = [row for row in faulty if candidate.meant_for(row.condition)]
+    scores = [score for row in meant if (score := candidate.of(row)) is not None]
+    guard = candidate.score(candidate.guard)
+    if not healthy or not scores:
+        return None
+    worst, middle = healthy[-1], _median(healthy)
+    limit = guard
+    if worst != middle and math.isfinite(worst):
+        least = worst + MARGIN * (worst - middle)
+        beyond = [score for score in scores if score > least]
+        if not beyond:
+            return None
+        # Something infinitely far away says nothing of where between the two a threshold belongs.
+        nearest = min(beyond)
+        limit = max(guard, (least + nearest) / 2 if math.isfinite(nearest) else least)
+    elif not math.isfinite(worst):
+        return None
+    decider = Decider(candidate, rounded(candidate, limit))
+    return decider if any(decider.flags(row) for row in meant) else None
+
+
+def _median(ordered: Sequence[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def rounded(candidate: Candidate, limit: float) -> float:
+    """The threshold at a score, to two digits, away from the healthy side."""
+    value = candidate.value(limit)
+    if value == 0 or math.isclose(candidate.score(candidate.guard), limit, rel_tol=1e-12):
+        return candidate.guard if value else 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)
+    steps = math.ceil(value / unit - 1e-9) if candidate.above else math.floor(value / unit + 1e-9)
+    return float(f"{steps * unit:.{DIGITS}g}")
