@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 def validity(
     estimate: Annotated[bool, typer.Option("--estimate", help="Time one of each kind, print core-hours.")] = False,
     run: RunOption = None,
-    fit: Annotated[bool, typer.Option("--fit", help="Fit the thresholds of calibrated, on the fit half alone.")] = False,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit the thresholds of calibrated, on the fit half alone.")
+    ] = False,
     score: Annotated[bool, typer.Option("--score", help="Score the fit half; write the page and its figure.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the held half and score it; on record.")] = False,
     again: Annotated[bool, typer.Option("--again", help="With --open: open it although it was opened before.")] = False,

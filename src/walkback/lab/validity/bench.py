@@ -23,7 +23,6 @@ from walkback.present.page import Page
 from walkback.protocol.panels.calibrated import HERE, RATES_FILE, THRESHOLDS_FILE
 from walkback.protocol.schema import read_json, write_whole
 
-
 RECORDS = "records"
 """The folder of packed records, in that of the results."""
 

@@ -17,8 +17,10 @@ from walkback.protocol.diagnostics.declare import Axis
 from walkback.protocol.diagnostics.known import named
 from walkback.protocol.panels.calibrated import DEPTH
 
-MARGIN = 2 / 3
-"""Of the distance between the median and the worst healthy network, beyond the worst."""
+RARER = 20
+"""How many times rarer healthy networks beyond a threshold are to be than the worst of those that were seen."""
+TAIL = 10
+"""The worst of so many parts of the healthy networks are the tail that it is told from."""
 LEAST_ADDED = 2
 """A decider finds so many networks that none before it finds."""
 DIGITS = 2
@@ -33,6 +35,8 @@ class Candidate:
     found_by: tuple[str, ...]
     """The words by which conditions name what is meant to find them."""
     group: str = ""
+    test: bool = False
+    """Whether it fires by the whole interval, at its guard."""
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -72,9 +76,16 @@ class Candidate:
 
     def of(self, row: Row) -> float | None:
         """The score of a network: that of its best member; None where a member was not decided."""
-        values = [row.readings.get(letter) for letter in self.letters]
-        known = [self.score(value) for value in values if value is not None]
-        return min(known) if len(known) == len(values) else None
+        scores = [self.of_letter(row, letter) for letter in self.letters]
+        known = [score for score in scores if score is not None]
+        return min(known) if len(known) == len(scores) else None
+
+    def of_letter(self, row: Row, letter: str) -> float | None:
+        """The score of one member; of a test, of the end of its interval that is nearer to the healthy ones."""
+        value = row.readings.get(letter)
+        if value is None or not self.test or math.isnan(value):
+            return None if value is None else self.score(value)
+        return self.score(row.bounds[letter]) if letter in row.bounds else -math.inf
 
 
 _DEPTH = {"depth_gain": "depth_gain", "readout_gain": "linear_readouts", "stem_gain": "linear_readouts"}
@@ -83,15 +94,18 @@ _DEPTH = {"depth_gain": "depth_gain", "readout_gain": "linear_readouts", "stem_g
 def _joined() -> Iterable[Candidate]:
     for size in (1, 2, 3):
         for names in combinations(_DEPTH, size):
-            yield Candidate(names, 0.10, tuple(dict.fromkeys(_DEPTH[name] for name in names)), DEPTH)
+            yield Candidate(names, 0.0, tuple(dict.fromkeys(_DEPTH[name] for name in names)), DEPTH, test=True)
 
 
 CANDIDATES: tuple[Candidate, ...] = (
     *_joined(),
+    Candidate(("head_gap",), -5.0, ("head_gap",)),
     Candidate(("init_growth",), 10.0, ("growth_from_init",)),
+    Candidate(("block_growth",), 10.0, ("block_growth",)),
     Candidate(("total_growth",), 50.0, ("residual_growth", "growth_from_init")),
     Candidate(("error_free_floor",), 1e-6, ("gradient_floor", "reference_check")),
     Candidate(("movement",), 0.01, ("movement",)),
+    Candidate(("idle_block",), 1e-6, ("idle_block",)),
     Candidate(("update_provenance",), 0.90, ("update_provenance",)),
     Candidate(("disguise",), 0.60, ("layer_cosine",)),
     Candidate(("reference_doubt",), 0.05, ("reference_check",)),
@@ -116,20 +130,17 @@ class Decider:
     def decided(self, row: Row) -> bool:
         """Whether it says something of a network: all members fire, or one passes."""
         limit = self.candidate.score(self.threshold)
-        values = [row.readings.get(letter) for letter in self.candidate.letters]
-        passes = any(value is not None and self.candidate.score(value) <= limit for value in values)
-        return passes or self.flags(row)
+        scores = [self.candidate.of_letter(row, letter) for letter in self.candidate.letters]
+        return any(score is not None and score <= limit for score in scores) or self.flags(row)
 
 
 def outcome_of(deciders: Sequence[Decider], row: Row) -> str:
     """pass, fail or incomplete; what the panel says of the same readings."""
     if row.non_finite or any(decider.flags(row) for decider in deciders):
         return "fail"
-    depth = [decider for decider in deciders if decider.candidate.group == DEPTH]
-    if depth:
-        return "pass" if all(decider.decided(row) for decider in depth) else "incomplete"
-    known = any(row.readings.get(named(name).letter) is not None for name in _DEPTH)
-    return "pass" if known else "incomplete"
+    joined = [decider for decider in deciders if len(decider.candidate.diagnostics) > 1]
+    known = any(named(name).letter in row.readings for name in _DEPTH)
+    return "pass" if known and all(decider.decided(row) for decider in joined) else "incomplete"
 
 
 def fitted(rows: Sequence[Row]) -> list[Decider]:
@@ -181,25 +192,34 @@ def fit_one(candidate: Candidate, sound: Sequence[Row], faulty: Sequence[Row]) -
     guard = candidate.score(candidate.guard)
     if not healthy or not scores:
         return None
-    worst, middle = healthy[-1], _median(healthy)
-    limit = guard
-    if worst != middle and math.isfinite(worst):
-        least = worst + MARGIN * (worst - middle)
-        beyond = [score for score in scores if score > least]
-        if not beyond:
-            return None
-        # Something infinitely far away says nothing of where between the two a threshold belongs.
-        nearest = min(beyond)
-        limit = max(guard, (least + nearest) / 2 if math.isfinite(nearest) else least)
-    elif not math.isfinite(worst):
+    limit = guard if candidate.test else _limit(candidate, healthy, scores)
+    if limit is None or (candidate.test and healthy[-1] > guard):
         return None
-    decider = Decider(candidate, rounded(candidate, limit))
+    decider = Decider(candidate, candidate.guard if candidate.test else rounded(candidate, limit))
     return decider if any(decider.flags(row) for row in meant) else None
 
 
-def _median(ordered: Sequence[float]) -> float:
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+def _limit(candidate: Candidate, healthy: Sequence[float], faulty: Sequence[float]) -> float | None:
+    """Steps 1 to 4 of the rule, on scores; None where there is no such threshold."""
+    guard, worst = candidate.score(candidate.guard), healthy[-1]
+    if healthy[0] == worst:
+        return guard
+    if not math.isfinite(worst):
+        return None
+    least = worst + math.log(RARER) * mean_excess(healthy)
+    beyond = [score for score in faulty if score > least]
+    if not beyond:
+        return None
+    # Something infinitely far away says nothing of where between the two a threshold belongs.
+    nearest = min(beyond)
+    return max(guard, (least + nearest) / 2 if math.isfinite(nearest) else least)
+
+
+def mean_excess(ordered: Sequence[float]) -> float:
+    """The mean distance of the worst tenth, one at least, from the next."""
+    count = max(1, len(ordered) // TAIL)
+    edge = ordered[-count - 1] if count < len(ordered) else ordered[0]
+    return sum(score - edge for score in ordered[-count:]) / count
 
 
 def rounded(candidate: Candidate, limit: float) -> float:

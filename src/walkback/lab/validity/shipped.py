@@ -41,6 +41,7 @@ def _plain(decider: Decider) -> dict[str, Any]:
         "diagnostics": list(candidate.diagnostics),
         "thresholds": list(candidate.thresholds),
         "group": candidate.group,
+        "test": candidate.test,
         "fires": ">" if candidate.above else "<",
         "threshold": decider.threshold,
         "guard": candidate.guard,

@@ -59,7 +59,9 @@ class Row(Record):
     decided_by: dict[str, str] = Field(default_factory=dict)
     """The letters behind a panel's failure."""
     readings: dict[str, float | None] = Field(default_factory=dict)
-    """The value of every reading by its letter; None where it was not measured or not decided."""
+    """The value of every reading that was measured and decided, by its letter; None where it has no value."""
+    bounds: dict[str, float] = Field(default_factory=dict)
+    """The upper end of the interval of each reading that has one."""
     non_finite: bool = False
     """Whether a reading fired on NaN or Inf."""
     values: dict[str, float | None]
@@ -79,7 +81,7 @@ def row_of(record: NetworkRecord, half: Half) -> Row:
     """A record judged by every rule of today."""
     outcomes, letters = _judged(record)
     read_here = _readings(record)
-    readings = {reading.letter: _value(reading) for reading in read_here}
+    readings = {reading.letter: _value(reading) for reading in read_here if reading.state not in MISSING}
     config = record.config
     return Row(
         id=record.id,
@@ -99,6 +101,7 @@ def row_of(record: NetworkRecord, half: Half) -> Row:
         outcomes=outcomes | {BAR: _bar(record)},
         decided_by=letters,
         readings=readings,
+        bounds={r.letter: r.interval.high for r in read_here if r.interval is not None},
         non_finite=any(reading.reason == NON_FINITE for reading in read_here),
         values={candidate.name: _maybe_short(candidate.of(record, readings)) for candidate in QUANTITIES},
     )
@@ -118,9 +121,7 @@ def _readings(record: NetworkRecord) -> tuple[Reading, ...]:
 
 
 def _value(reading: Reading) -> float | None:
-    if reading.reason == NON_FINITE:
-        return math.nan
-    return None if reading.state in MISSING else reading.value
+    return math.nan if reading.reason == NON_FINITE else reading.value
 
 
 def _judged(record: NetworkRecord) -> tuple[dict[str, str], dict[str, str]]:

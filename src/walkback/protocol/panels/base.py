@@ -34,6 +34,13 @@ class Member:
     joined: str = ""
     """Members that are joined under one name decide together: they fire where all of them do, and pass where one does;
     only where neither is so are those that were not measured missing."""
+    sure: bool = False
+    """Its firing counts only where the whole interval lies beyond the threshold."""
+
+    def fires(self, reading: Reading) -> bool:
+        """Whether a reading of its diagnostic counts as a firing."""
+        certain = not self.sure or (reading.interval is not None and not reading.fragile)
+        return reading.state is State.FIRE and (certain or reading.reason == NON_FINITE)
 
     @property
     def letter(self) -> str:
@@ -86,11 +93,8 @@ class Panel:
         fired = [
             letter
             for letter, reading in found.items()
-            if reading.state is State.FIRE
-            and (
-                reading.reason == NON_FINITE
-                or (letter in members and members[letter].role == "decides" and letter not in alone)
-            )
+            if (reading.state is State.FIRE and reading.reason == NON_FINITE)
+            or (letter in members and letter not in alone and self._fails(members[letter], reading))
         ]
         missing = [letter for letter in members if letter not in found or found[letter].state in MISSING]
         missing = [letter for letter in missing if letter not in alone]
@@ -113,20 +117,24 @@ class Panel:
         beside = self.beside(verdict, list(found.values()), measured) if measured is not None else {}
         return verdict.model_copy(update={"beside": beside}) if beside else verdict
 
+    @staticmethod
+    def _fails(member: Member, reading: Reading) -> bool:
+        return member.role == "decides" and member.fires(reading)
+
     def _overruled(self, found: Mapping[str, Reading]) -> set[str]:
         """Joined members that neither fire nor are missing by themselves, because of what the others say."""
         overruled: set[str] = set()
-        groups: dict[str, list[str]] = {}
+        groups: dict[str, list[Member]] = {}
         for member in self.members:
             if member.joined:
-                groups.setdefault(member.joined, []).append(member.letter)
-        for letters in groups.values():
-            states = {letter: found[letter].state if letter in found else State.NOT_MEASURED for letter in letters}
-            if all(state is State.FIRE for state in states.values()):
-                continue
-            passes = any(state is not State.FIRE and state not in MISSING for state in states.values())
-            # Where none passes, what is missing would decide, and stays missing.
-            overruled |= {letter for letter, state in states.items() if passes or state is State.FIRE}
+                groups.setdefault(member.joined, []).append(member)
+        for group in groups.values():
+            there = {m.letter: found.get(m.letter) for m in group}
+            missing = {letter for letter, r in there.items() if r is None or r.state in MISSING}
+            firing = {m.letter for m in group if (r := there[m.letter]) is not None and m.fires(r)}
+            if len(firing) < len(group):
+                # Where none passes, what is missing would decide, and stays missing.
+                overruled |= firing if len(firing) + len(missing) == len(group) else set(there)
         return overruled
 
     def speaks(self, readings: Sequence[Reading]) -> bool:

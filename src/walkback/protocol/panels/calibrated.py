@@ -25,8 +25,8 @@ DEPTH_DIAGNOSTICS = ("depth_gain", "readout_gain", "stem_gain")
 INFORMS = ("residual_growth", "gradient_floor", "direction_drift", "frozen_margin")
 """The published four, at the thresholds of their edition."""
 CANDIDATES = (
-    *DEPTH_DIAGNOSTICS, "init_growth", "total_growth", "error_free_floor", "movement", "update_provenance", "disguise",
-    "reference_doubt", "headline_check", "sample_overlap",
+    *DEPTH_DIAGNOSTICS, "head_gap", "init_growth", "block_growth", "total_growth", "error_free_floor", "movement",
+    "idle_block", "update_provenance", "disguise", "reference_doubt", "headline_check", "sample_overlap",
 )  # fmt: skip
 """What the fit chooses from."""
 ASKED = {
@@ -34,6 +34,9 @@ ASKED = {
     "and wrong answers of both, sample by sample (walkback.frozen_baseline)",
     "readout_gain": "the accuracy of a linear readout of the first site and of the last (readouts=True)",
     "stem_gain": "the accuracy of a linear readout of the first site (readouts=True)",
+    "head_gap": "the accuracy of a linear readout of the last site (readouts=True)",
+    "block_growth": "the norms of the stream before training (initial=)",
+    "idle_block": "the norms of the stream and of the gradient at every site",
     "init_growth": "the norms of the stream before training (initial=)",
     "total_growth": "the norms of the stream before and behind the blocks, sample by sample",
     "error_free_floor": "the gradient at the last site for each unit of error",
@@ -55,6 +58,16 @@ MEANINGS: dict[Outcome, str] = {
 
 class Calibrated(Panel):
     """A decider that fires fails the network; without depth gain or a readout the verdict is incomplete."""
+
+    def outcome_of(
+        self, fired: Sequence[str], missing: Sequence[str], members: Mapping[str, Member], require_all: bool
+    ) -> tuple[Outcome, Sequence[str]]:
+        """The usual rule; and what the blocks add must be known, by depth gain or by a readout."""
+        outcome, behind = super().outcome_of(fired, missing, members, require_all)
+        depth = [by_name(name) for name in DEPTH_DIAGNOSTICS]
+        if outcome == "pass" and all(letter in missing for letter in depth):
+            return "incomplete", depth
+        return outcome, behind
 
     def speaks(self, readings: Sequence[Reading]) -> bool:
         """Where depth was measured: of most other reports it could say `incomplete` alone."""
@@ -95,24 +108,21 @@ def calibrated_from(fitted: Mapping[str, Any]) -> Calibrated:
     """The panel that a thresholds file describes."""
     deciders = fitted["deciders"]
     thresholds = {name: float(each["threshold"]) for each in deciders for name in each["thresholds"]}
-    chosen = {name: each["group"] for each in deciders for name in each["diagnostics"]}
-    # Depth must be known, whether or not it decides.
-    joined = {name: chosen.get(name, "") for name in CANDIDATES}
-    if not any(name in chosen for name in DEPTH_DIAGNOSTICS):
-        joined |= dict.fromkeys(DEPTH_DIAGNOSTICS, DEPTH)
-    members = [
+    chosen = {name: each for each in deciders for name in each["diagnostics"]}
+    members = [Member(name, role="informs") for name in (*CANDIDATES, *INFORMS) if name not in chosen]
+    deciding = [
         Member(
             name,
-            role="decides" if name in chosen else "informs",
-            joined=joined[name],
-            required=joined[name] == DEPTH,
+            joined=each["group"] if len(each["diagnostics"]) > 1 else "",
+            required=len(each["diagnostics"]) > 1,
+            sure=bool(each["test"]),
         )
-        for name in CANDIDATES
+        for name, each in chosen.items()
     ]
     return Calibrated(
         name="calibrated",
         title="thresholds fitted on networks of known truth",
-        members=(*members, *(Member(name, role="informs") for name in INFORMS)),
+        members=(*deciding, *members),
         version=int(fitted["version"]),
         stops=("a", "b"),
         fixed=thresholds,
