@@ -93,13 +93,12 @@ def _estimate(bench: Bench) -> int:
 
 
 def _fit(bench: Bench) -> int:
+    from walkback.lab.validity.scoring import in_words
     from walkback.lab.validity.split import require_committed
 
     require_committed(bench.results)
     for decider in bench.fit():
-        side = ">" if decider.candidate.above else "<"
-        names = " and ".join(decider.candidate.diagnostics)
-        output().print(f"{names} {side} {decider.threshold:g} (never tighter than {decider.candidate.guard:g})")
+        output().print(f"{in_words(decider)} (never tighter than {decider.candidate.guard:g})")
     output().print(f"thresholds in {bench.panel}; commit them before the held half is opened")
     return 0
 

@@ -87,7 +87,7 @@ class Bench:
         """docs/VALIDITY.md as it should be now."""
         path = self.results / ESTIMATE_FILE
         cost: dict[str, Any] = read_json(path) if path.is_file() else {}
-        return page_of(tables, openings(self.results), cost)
+        return page_of(tables, openings(self.results), cost, deciders_on_file(self.panel))
 
     def write_page(self, docs: Path, tables: dict[Half, Sequence[Row]]) -> Path:
         """The page, its figure where there is something to plot, and the summary as JSON."""

@@ -60,7 +60,7 @@ class Candidate:
 
     def meant_for(self, fault: str) -> bool:
         """Whether a condition names it."""
-        return any(word in condition_named(fault).found_by for word in self.found_by)
+        return fault in FAULTS and any(word in condition_named(fault).found_by for word in self.found_by)
 
     def score(self, value: float) -> float:
         """A value on its axis, signed so that larger is worse; NaN is worst."""

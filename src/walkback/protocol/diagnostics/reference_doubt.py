@@ -1,4 +1,4 @@
-"""Reference doubt: is there a gradient that everything else can be held against, and is it the one that was followed?"""
+"""Reference doubt: is there a true gradient that everything else can be held against?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ReferenceDoubt(Diagnostic):
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the doubt is too large; reported where no ceiling is given."""
-        make, check = self.reading_maker(), measured.reference_check
+        make = self.reading_maker()
         fidelity = min(measured.reference_fidelity) if measured.reference_fidelity else None
         if fidelity is not None and fidelity - fidelity != 0:
             return make.non_finite("the fidelity of the gradient is not a number", value=fidelity)

@@ -1,7 +1,7 @@
 """The panel `calibrated`: thresholds fitted on networks of known truth, and verdicts with the error rates that it had.
 
-Which diagnostics decide and where is in calibrated.json, made by `walkback lab validity --fit`; how often it was right is
-in calibrated_rates.json, made by `--score` and `--open`. No torch.
+Which diagnostics decide, and where, is in calibrated.json, made by `walkback lab validity --fit`; how often it was
+right is in calibrated_rates.json, made by `--score` and `--open`. No torch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CANDIDATES = (
 )  # fmt: skip
 """What the fit chooses from."""
 ASKED = {
-    "depth_gain": "the accuracy of the same network with its blocks left at random, trained the same way, with the right "
-    "and wrong answers of both, sample by sample (walkback.frozen_baseline)",
+    "depth_gain": "the accuracy of the same network with its blocks left at random, trained the same way, with the "
+    "right and wrong answers of both, sample by sample (walkback.frozen_baseline)",
     "readout_gain": "the accuracy of a linear readout of the first site and of the last (readouts=True)",
     "stem_gain": "the accuracy of a linear readout of the first site (readouts=True)",
     "head_gap": "the accuracy of a linear readout of the last site (readouts=True)",
@@ -42,7 +42,8 @@ ASKED = {
     "error_free_floor": "the gradient at the last site for each unit of error",
     "movement": "how far the weights of every block moved (initial=)",
     "update_provenance": "a checkpoint and the code of a training step (walkback.provenance)",
-    "disguise": "the name of the rule, a checkpoint and the code of a training step (claimed_rule=, walkback.provenance)",
+    "disguise": "the name of the rule, a checkpoint and the code of a training step (claimed_rule=, and "
+    "walkback.provenance)",
     "reference_doubt": "whether the gradient was compared with finite differences, or with fp64",
     "headline_check": "the accuracy on the batches beside the one that is claimed",
     "sample_overlap": "how many test samples are in the training set (train_batches=)",
@@ -126,8 +127,8 @@ def calibrated_from(fitted: Mapping[str, Any]) -> Calibrated:
         version=int(fitted["version"]),
         stops=("a", "b"),
         fixed=thresholds,
-        cites="The deciding diagnostics and their thresholds were fitted on the fit half of walkback's bench of networks "
-        "of known truth (docs/VALIDITY.md).",
+        cites="The deciding diagnostics and their thresholds were fitted on the fit half of walkback's bench of "
+        "networks of known truth (docs/VALIDITY.md).",
     )
 
 
