@@ -68,10 +68,11 @@ def validity(
             bench.open(again=again)
         tables = bench.tables()
         bench.write_rates(tables)
-        page = bench.write_page(folder_for(docs), tables)
-        for block in bench.page(tables).blocks():
+        page = bench.page(tables)
+        path = bench.write_page(folder_for(docs), page, tables)
+        for block in page.blocks():
             output().print(block)
-        output().print(f"page in {page}, tables in {results}")
+        output().print(f"page in {path}, tables in {results}")
         return 0
     return _listed(bench)
 

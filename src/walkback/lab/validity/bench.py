@@ -73,10 +73,16 @@ class Bench:
         write(self.table_file("held"), rows)
         return rows
 
-    def write_rates(self, tables: dict[Half, Sequence[Row]]) -> Path:
-        """The panel's file of rates, from what is scored so far; the range of sizes is that of the fit half."""
-        known = range_of(list(self.folder.records("fit", "healthy")))
-        return write_whole(self.panel / RATES_FILE.name, rates_file(tables, known, deciders_on_file(self.panel)))
+    def write_rates(self, tables: dict[Half, Sequence[Row]]) -> Path | None:
+        """The panel's file of rates, from what is scored so far; the range of sizes is that of the fit half.
+
+        Where there is no record of a healthy network, the file stays as it is.
+        """
+        sound = list(self.folder.records("fit", "healthy"))
+        if not sound:
+            return None
+        text = rates_file(tables, range_of(sound), deciders_on_file(self.panel))
+        return write_whole(self.panel / RATES_FILE.name, text)
 
     def tables(self) -> dict[Half, Sequence[Row]]:
         """What is scored so far; the held half only once it was opened."""
@@ -89,9 +95,8 @@ class Bench:
         cost: dict[str, Any] = read_json(path) if path.is_file() else {}
         return page_of(tables, openings(self.results), cost, deciders_on_file(self.panel))
 
-    def write_page(self, docs: Path, tables: dict[Half, Sequence[Row]]) -> Path:
+    def write_page(self, docs: Path, page: Page, tables: dict[Half, Sequence[Row]]) -> Path:
         """The page, its figure where there is something to plot, and the summary as JSON."""
-        page = self.page(tables)
         text = page.markdown()
         if any(tables.values()):
             from walkback.lab.validity.plotted import scores_of

@@ -91,6 +91,9 @@ class Candidate:
 _DEPTH = {"depth_gain": "depth_gain", "readout_gain": "linear_readouts", "stem_gain": "linear_readouts"}
 
 
+READOUTS = ("readout_gain", "stem_gain")
+
+
 def _joined() -> Iterable[Candidate]:
     for size in (1, 2, 3):
         for names in combinations(_DEPTH, size):
@@ -139,7 +142,7 @@ def outcome_of(deciders: Sequence[Decider], row: Row) -> str:
     if row.non_finite or any(decider.flags(row) for decider in deciders):
         return "fail"
     joined = [decider for decider in deciders if len(decider.candidate.diagnostics) > 1]
-    known = any(named(name).letter in row.readings for name in _DEPTH)
+    known = any(named(name).letter in row.readings for name in READOUTS)
     return "pass" if known and all(decider.decided(row) for decider in joined) else "incomplete"
 
 

@@ -132,7 +132,7 @@ def _judged(record: NetworkRecord) -> tuple[dict[str, str], dict[str, str]]:
     limits = record.report.thresholds
     verdicts = {name: panel.verdict(read_for(panel, measured, limits)) for name, panel in found.items()}
     outcomes: dict[str, str] = {name: verdict.outcome for name, verdict in verdicts.items()}
-    return outcomes, {name: "".join(v.decided_by) for name, v in verdicts.items() if v.outcome == "fail"}
+    return outcomes, {name: "+".join(v.decided_by) for name, v in verdicts.items() if v.outcome == "fail"}
 
 
 def _bar(record: NetworkRecord) -> str:

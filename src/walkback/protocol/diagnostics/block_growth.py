@@ -18,7 +18,7 @@ class BlockGrowth(Diagnostic):
     Growth of the whole stream since init is large where many parts grew a little. This is one part that grew alone.
     """
 
-    letter = "v"
+    letter = "bg"
     title = "block growth since init"
     question = "How much more does one block multiply the stream than before training?"
     meaning = "training has made one block blow up the signal"

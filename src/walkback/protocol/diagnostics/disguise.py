@@ -14,7 +14,7 @@ class Disguise(Diagnostic):
     backpropagation, through the same optimizer. Of a rule that is not called backpropagation it should not be near 1.
     """
 
-    letter = "x"
+    letter = "di"
     title = "disguise"
     question = "Is a rule that is called otherwise backpropagation?"
     meaning = "the weights change as backpropagation changes them, and another rule is claimed"

@@ -18,7 +18,7 @@ class HeadlineCheck(Diagnostic):
     samples.
     """
 
-    letter = "k"
+    letter = "hc"
     title = "headline check"
     question = "Is the claimed accuracy that of this network on these batches?"
     meaning = "the claimed accuracy is not that of the network that was handed in"

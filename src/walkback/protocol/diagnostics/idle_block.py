@@ -16,7 +16,7 @@ class IdleBlock(Diagnostic):
     A block that is dead behind its skip hands both on to the last digit. One that is trained changes at least one.
     """
 
-    letter = "z"
+    letter = "ib"
     title = "idle block"
     question = "Does every block change what it is handed?"
     meaning = "a block hands on what it gets, unchanged"

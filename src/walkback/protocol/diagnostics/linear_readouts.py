@@ -126,7 +126,7 @@ class HeadGap(OfReadouts):
     the test set by many points, while a readout of the same site finds them, was trained on other ones.
     """
 
-    letter = "y"
+    letter = "hg"
     title = "head gap"
     question = "Is the network's own head behind a linear readout of the same site?"
     meaning = "the network's own head is far behind a linear readout of its last site"

@@ -17,7 +17,7 @@ class ReferenceDoubt(Diagnostic):
     real updates with those by the true gradient counts too, where steps were made again.
     """
 
-    letter = "f"
+    letter = "rd"
     title = "reference doubt"
     question = "Is there a true gradient to hold everything against?"
     meaning = "the backward pass does not give the gradient of the network"

@@ -7,10 +7,11 @@ right is in calibrated_rates.json, made by `--score` and `--open`. No torch.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from walkback.protocol.diagnostics.depth_gain import GAINS
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.panels.base import MISSING, Member, Panel
 from walkback.protocol.panels.rates import Rates
@@ -52,23 +53,31 @@ ASKED = {
 MEANINGS: dict[Outcome, str] = {
     "pass": "Every number that was looked at lies where those of healthy networks lay.",
     "fail": "A number lies where none of the healthy networks lay that the thresholds were fitted on.",
-    "incomplete": "Nothing fires, and whether the blocks add anything is not known: neither depth gain nor the linear "
-    "readouts decide it.",
+    "incomplete": "Nothing fires, and what the blocks add is not known: there is no linear readout, and no depth gain "
+    "that shows a gain.",
 }
 
 
 class Calibrated(Panel):
     """A decider that fires fails the network; without depth gain or a readout the verdict is incomplete."""
 
-    def outcome_of(
-        self, fired: Sequence[str], missing: Sequence[str], members: Mapping[str, Member], require_all: bool
-    ) -> tuple[Outcome, Sequence[str]]:
-        """The usual rule; and what the blocks add must be known, by depth gain or by a readout."""
-        outcome, behind = super().outcome_of(fired, missing, members, require_all)
-        depth = [by_name(name) for name in DEPTH_DIAGNOSTICS]
-        if outcome == "pass" and all(letter in missing for letter in depth):
-            return "incomplete", depth
-        return outcome, behind
+    def verdict(
+        self, readings: Iterable[Reading], require_all: bool = False, measured: Measurements | None = None
+    ) -> PanelVerdict:
+        """The usual rule; and a network passes only where it is known what its blocks add."""
+        found = tuple(readings)
+        verdict = super().verdict(found, require_all)
+        if verdict.outcome == "pass" and not depth_known(found):
+            depth = tuple(by_name(name) for name in DEPTH_DIAGNOSTICS)
+            words = self.words("incomplete", [], depth)
+            verdict = verdict.model_copy(update={"outcome": "incomplete", "words": words, "decided_by": depth})
+        beside = self.beside(verdict, found, measured) if measured is not None else {}
+        return verdict.model_copy(update={"beside": beside}) if beside else verdict
+
+    def words(self, outcome: Outcome, readings: Sequence[Reading], letters: Sequence[str]) -> str:
+        """The usual ones; of what is missing, that it is not decided."""
+        said = super().words(outcome, readings, letters)
+        return said.replace("not measured", "not decided") if outcome == "incomplete" else said
 
     def speaks(self, readings: Sequence[Reading]) -> bool:
         """Where depth was measured: of most other reports it could say `incomplete` alone."""
@@ -78,6 +87,7 @@ class Calibrated(Panel):
     def beside(self, verdict: PanelVerdict, readings: Sequence[Reading], measured: Measurements) -> dict[str, str]:
         """What the verdict means, how often such verdicts were right, and what to ask for."""
         gaps = [r.letter for r in readings if r.state in MISSING and self._decides(r.letter)]
+        gaps += [letter for letter in verdict.decided_by if verdict.outcome == "incomplete" and letter not in gaps]
         rates = Rates.load(RATES_FILE)
         said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(verdict.outcome, measured)}
         if verdict.outcome == "pass" and gaps:
@@ -98,6 +108,14 @@ class Calibrated(Panel):
         gaps = self.gaps(deciding)
         shown = verdict.words if verdict.outcome == "incomplete" or not gaps else f"{verdict.words} [{gaps}]"
         return f"{shown} ({self.name})"
+
+
+def depth_known(readings: Iterable[Reading]) -> bool:
+    """Whether a linear readout was measured, or depth gain shows a gain."""
+    gain, *readouts = (by_name(name) for name in DEPTH_DIAGNOSTICS)
+    return any(
+        (r.letter in readouts and r.state not in MISSING) or (r.letter == gain and r.case == GAINS) for r in readings
+    )
 
 
 def by_name(diagnostic: str) -> str:
