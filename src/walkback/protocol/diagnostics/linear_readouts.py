@@ -6,7 +6,9 @@ trained again: no frozen twin is needed.
 
 from __future__ import annotations
 
-from walkback.protocol.diagnostics.base import Diagnostic
+from typing import ClassVar
+
+from walkback.protocol.diagnostics.base import Diagnostic, Listed
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
 from walkback.protocol.pairing import Answered, Pairs
 from walkback.protocol.records import Interval, Measurements, Reading, Readouts
@@ -19,7 +21,7 @@ class OfReadouts(Diagnostic):
     """The share of the errors of one answer that another removes, in pairs over samples."""
 
     needs_gradient = False
-    listed = "measured"
+    listed: ClassVar[Listed] = "measured"
     over = ""
     """Whose errors they are, in words."""
     did = ""
