@@ -21,6 +21,8 @@ RARER = 20
 """How many times rarer healthy networks beyond a threshold are to be than the worst of those that were seen."""
 TAIL = 10
 """The worst of so many parts of the healthy networks are the tail that it is told from."""
+FROM_LOGS = ("residual_growth", "total_growth")
+"""What the norms of a log are enough for: kept although others find the same, because a log has no others."""
 LEAST_ADDED = 2
 """A decider finds so many networks that none before it finds."""
 DIGITS = 2
@@ -105,6 +107,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate(("head_gap",), -5.0, ("head_gap",)),
     Candidate(("init_growth",), 10.0, ("growth_from_init",)),
     Candidate(("block_growth",), 10.0, ("block_growth",)),
+    Candidate(("residual_growth",), 50.0, ("residual_growth",)),
     Candidate(("total_growth",), 50.0, ("residual_growth", "growth_from_init")),
     Candidate(("error_free_floor",), 1e-6, ("gradient_floor", "reference_check")),
     Candidate(("movement",), 0.01, ("movement",)),
@@ -163,7 +166,7 @@ def fitted(rows: Sequence[Row]) -> list[Decider]:
         chosen.append(best)
         group = best.candidate.group
         left = [d for d in left if d is not best and not (group and d.candidate.group == group)]
-    return chosen
+    return chosen + [d for d in left if d.candidate.diagnostics[0] in FROM_LOGS]
 
 
 def added(decider: Decider, before: Sequence[Decider], faulty: Sequence[Row]) -> list[Row]:

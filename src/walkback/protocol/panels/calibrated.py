@@ -23,11 +23,11 @@ HERE = Path(__file__).resolve().parent
 THRESHOLDS_FILE, RATES_FILE = HERE / "calibrated.json", HERE / "calibrated_rates.json"
 DEPTH = "depth"
 DEPTH_DIAGNOSTICS = ("depth_gain", "readout_gain", "stem_gain")
-INFORMS = ("residual_growth", "gradient_floor", "direction_drift", "frozen_margin")
-"""The published four, at the thresholds of their edition."""
+INFORMS = ("gradient_floor", "direction_drift", "frozen_margin")
+"""Of the published four, at the thresholds of their edition."""
 CANDIDATES = (
-    *DEPTH_DIAGNOSTICS, "head_gap", "init_growth", "block_growth", "total_growth", "error_free_floor", "movement",
-    "idle_block", "update_provenance", "disguise", "reference_doubt", "headline_check", "sample_overlap",
+    *DEPTH_DIAGNOSTICS, "head_gap", "init_growth", "block_growth", "residual_growth", "total_growth",
+    "error_free_floor", "movement", "idle_block", "update_provenance", "disguise", "reference_doubt", "headline_check", "sample_overlap",
 )  # fmt: skip
 """What the fit chooses from."""
 ASKED = {
@@ -39,6 +39,7 @@ ASKED = {
     "block_growth": "the norms of the stream before training (initial=)",
     "idle_block": "the norms of the stream and of the gradient at every site",
     "init_growth": "the norms of the stream before training (initial=)",
+    "residual_growth": "the norms of the stream at every site",
     "total_growth": "the norms of the stream before and behind the blocks, sample by sample",
     "error_free_floor": "the gradient at the last site for each unit of error",
     "movement": "how far the weights of every block moved (initial=)",
