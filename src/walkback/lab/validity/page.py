@@ -86,7 +86,8 @@ def _panel(deciders: Sequence[Decider]) -> Parts:
         Heading("The panel calibrated"),
         "A network fails where one of these fires. It is incomplete where nothing fires, no linear readout was "
         "measured and depth gain shows no gain. Which diagnostics decide and where was fitted on the fit half by a "
-        "rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). (b), (c) and (d) inform.",
+        "rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). (b), (c) and (d) "
+        "inform.",
         Grid(("diagnostic", "fires", "never tighter than", "meant for"), lines, "llrl"),
     ]
 

@@ -27,7 +27,8 @@ INFORMS = ("gradient_floor", "direction_drift", "frozen_margin")
 """Of the published four, at the thresholds of their edition."""
 CANDIDATES = (
     *DEPTH_DIAGNOSTICS, "head_gap", "init_growth", "block_growth", "residual_growth", "total_growth",
-    "error_free_floor", "movement", "idle_block", "update_provenance", "disguise", "reference_doubt", "headline_check", "sample_overlap",
+    "error_free_floor", "movement", "idle_block", "update_provenance", "disguise", "reference_doubt", "headline_check",
+    "sample_overlap",
 )  # fmt: skip
 """What the fit chooses from."""
 ASKED = {
