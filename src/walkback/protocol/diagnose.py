@@ -69,6 +69,7 @@ def diagnose(
     initial: Initial | None = None,
     train_batches: Iterable[Any] | None = None,
     updates: UpdateProvenance | None = None,
+    claimed_rule: str = "",
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
@@ -134,11 +135,14 @@ def diagnose(
             every block moved, and how much the stream grew since then.
         train_batches: what the network was trained on, without augmentation, to count the test samples among them.
         updates: which rule the updates come from, by `walkback.provenance`, for the report.
+        claimed_rule: what the rule that trained the network is called, such as `DFA` or `BP`: backpropagation under
+            another name is told by that.
 
     Args: How it is judged
         seed: the seed of the run, for the report and for `walkback.combine`.
         require_all: True makes the verdict `incomplete` where a diagnostic of the panel was not measured.
-        panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.
+        panel: which panel decides: `april2026` where none is named, `june2026`, `calibrated`, or one that was
+            added.
 
     Returns:
         The report: measurements, readings and verdict. `print(report)` shows ten lines of it.
@@ -196,7 +200,7 @@ def diagnose(
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
-    fields |= given.fields() | ({"updates": updates} if updates is not None else {})
+    fields |= given.fields() | ({"updates": updates} if updates is not None else {}) | {"claimed_rule": claimed_rule}
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:

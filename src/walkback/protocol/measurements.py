@@ -179,6 +179,8 @@ class Measurements(Record):
     """How many test samples are among the training samples."""
     updates: UpdateProvenance | None = None
     """Which rule the change of the weights comes from."""
+    claimed_rule: str = ""
+    """What its authors call the rule that trained the network, such as DFA; empty where that is not known."""
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 

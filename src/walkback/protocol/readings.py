@@ -115,6 +115,8 @@ class PanelVerdict(Record):
     """The letters behind the outcome: of what fired, of what is missing, or of all that passed."""
     warned_by: tuple[str, ...] = ()
     """The letters that fired and, in this panel, warn only."""
+    beside: dict[str, str] = Field(default_factory=dict)
+    """What the panel says beside it, a sentence each, by what it is about, such as `error rates`."""
 
 
 class StoredVerdict(Record):

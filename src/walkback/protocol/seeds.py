@@ -9,10 +9,11 @@ import numpy as np
 
 from walkback.errors import InputError
 from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
 from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
 from walkback.protocol.uncertainty import geometric_interval, mean_interval
-from walkback.protocol.verdict import TRUSTWORTHY, kind_of
+from walkback.protocol.verdict import NON_FINITE, TRUSTWORTHY, kind_of
 
 ENOUGH_SEEDS = 3
 """From which a spread over seeds says anything."""
@@ -82,6 +83,9 @@ class SeedSummary(Record):
     """The seeds' common kind of verdict; or `mixed:` and how many of each."""
     diagnostics: tuple[DiagnosticSummary, ...]
     """A summary of each diagnostic."""
+    by_interval: str = ""
+    """What the deciding panel comes to by the intervals of the means over three seeds or more: `fail: (a)`, `pass`, or
+    `undecided: (d)`; empty for fewer seeds."""
     headline_mean: Number | None = None
     """The mean accuracy over seeds, in [0, 1]."""
     headline_sd: Number | None = None
@@ -144,13 +148,15 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
     decisions = [report.decision.words if report.decision is not None else report.verdict for report in reports]
     kinds = [kind_of(words) for words in decisions]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
+    diagnostics = tuple(_summary(reports, r.letter) for r in reports[0].readings)
     return SeedSummary(
         method_name=reports[0].method_name,
         seeds=tuple(report.seed for report in reports),
         verdicts=tuple(decisions),
         agreement=_agreement(kinds),
         verdict=_overall(kinds),
-        diagnostics=tuple(_summary(reports, r.letter) for r in reports[0].readings),
+        diagnostics=diagnostics,
+        by_interval=_verdict_by_interval(reports, diagnostics),
         headline_mean=mean,
         headline_sd=sd,
         panel=reports[0].panel,
@@ -227,6 +233,24 @@ def _by_interval(reading: Reading, interval: Interval | None) -> State | None:
         return None
     beyond = [x > threshold if reading.comparison == ">" else x < threshold for x in (interval.low, interval.high)]
     return State.UNDECIDED if beyond[0] != beyond[1] else State.FIRE if beyond[0] else State.PASS
+
+
+def _verdict_by_interval(reports: Sequence[DiagnosticReport], found: Sequence[DiagnosticSummary]) -> str:
+    """The deciding panel's word on the means: one that fires for certain fails them, one that is unsure leaves it open.
+
+    A seed with NaN or Inf has no mean, and fails.
+    """
+    panel = panel_on_record(reports[0].panel or None)
+    deciding = [d for d in found if (m := panel.member(d.letter)) is not None and m.role == "decides" and not m.joined]
+    broken = [d for d in found if any(r.reading(d.letter).reason == NON_FINITE for r in reports)]
+    states = {d.letter: State.FIRE if d in broken else d.by_interval for d in (*deciding, *broken)}
+    if len(reports) < ENOUGH_SEEDS or not any(states.values()):
+        return ""
+    for state, word in ((State.FIRE, "fail"), (State.UNDECIDED, "undecided")):
+        letters = [panel.label(letter) for letter, each in states.items() if each is state]
+        if letters:
+            return f"{word}: {', '.join(letters)}"
+    return "pass"
 
 
 def _agreement(states: Sequence[object]) -> Agreement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, GetJsonSchemaHandler, ValidationInfo, model_validator
@@ -64,6 +65,10 @@ class DiagnosticThresholds(Record):
             if name not in declared and not from_record:
                 raise ValueError(f"there is no threshold called {name!r}. {did_you_mean(str(name), declared)}")
         return values
+
+    def with_fixed(self, fixed: Mapping[str, float]) -> DiagnosticThresholds:
+        """The same with some thresholds in the place of these."""
+        return self.model_copy(update=dict(fixed))
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

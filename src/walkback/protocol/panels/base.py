@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from walkback.errors import InputError, WalkbackError
 from walkback.protocol.diagnostics.known import letters
-from walkback.protocol.records import PanelVerdict, Reading, State
+from walkback.protocol.records import Measurements, PanelVerdict, Reading, State
 from walkback.protocol.words import NON_FINITE, Outcome
 from walkback.registry import DIAGNOSTICS
 
@@ -38,6 +38,16 @@ class Member:
     """Its title in this panel, where that is not the diagnostic's own."""
     required: bool = False
     """Without it the verdict is incomplete."""
+    joined: str = ""
+    """Members that are joined under one name decide together: they fire where all of them do, and pass where one does;
+    only where neither is so are those that were not measured missing."""
+    sure: bool = False
+    """Its firing counts only where the whole interval lies beyond the threshold."""
+
+    def fires(self, reading: Reading) -> bool:
+        """Whether a reading of its diagnostic counts as a firing."""
+        certain = not self.sure or (reading.interval is not None and not reading.fragile)
+        return reading.state is State.FIRE and (certain or reading.reason == NON_FINITE)
 
     @property
     def letter(self) -> str:
@@ -74,6 +84,8 @@ class Panel:
     """Raised when its members, roles or rule change: verdicts of two versions are not one."""
     stops: tuple[str, ...] = ()
     """The diagnostics, by letter, that stop a run where a monitor is not told which."""
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    """Thresholds, by name, that it judges by whatever else is set: what is known of it was measured with these."""
     cites: str = ""
     """Where its diagnostics and thresholds are defined, in a sentence that a paper can take; its title where empty."""
 
@@ -100,32 +112,40 @@ class Panel:
         member = self.member(letter)
         return member.label if member is not None and member.label else f"({letter})"
 
-    def verdict(self, readings: Iterable[Reading], require_all: bool = False) -> PanelVerdict:
+    def verdict(
+        self, readings: Iterable[Reading], require_all: bool = False, measured: Measurements | None = None
+    ) -> PanelVerdict:
         """The verdict on one network.
 
         Args:
             readings: of all diagnostics. Those of no member count only where NaN or Inf fired.
             require_all: True makes the verdict `incomplete` where a decider was not measured.
+            measured: the measurements behind the readings. Where they are given, what there is to say beside the
+                verdict is said on them.
 
         Returns:
             Outcome, words, and the letters behind them.
         """
         found = {reading.letter: reading for reading in readings}
         members = {member.letter: member for member in self.members}
+        alone = self._overruled(found)
         fired = [
             letter
             for letter, reading in found.items()
-            if reading.state is State.FIRE
-            and (reading.reason == NON_FINITE or (letter in members and members[letter].role == "decides"))
+            if (reading.state is State.FIRE and reading.reason == NON_FINITE)
+            or (letter in members and letter not in alone and self._fails(members[letter], reading))
         ]
         missing = [letter for letter in members if letter not in found or found[letter].state in MISSING]
+        missing = [letter for letter in missing if letter not in alone]
         outcome, behind = self.outcome_of(fired, missing, members, require_all)
+        if outcome == "pass":
+            behind = [letter for letter in behind if letter not in found or found[letter].state is not State.FIRE]
         warned = [
             letter
             for letter, reading in found.items()
             if reading.state is State.FIRE and letter in members and members[letter].role == "warns"
         ]
-        return PanelVerdict(
+        verdict = PanelVerdict(
             panel=self.name,
             version=self.version,
             outcome=outcome,
@@ -133,6 +153,37 @@ class Panel:
             decided_by=tuple(behind),
             warned_by=tuple(letter for letter in warned if letter not in behind),
         )
+        beside = self.beside(verdict, list(found.values()), measured) if measured is not None else {}
+        return verdict.model_copy(update={"beside": beside}) if beside else verdict
+
+    @staticmethod
+    def _fails(member: Member, reading: Reading) -> bool:
+        return member.role == "decides" and member.fires(reading)
+
+    def _overruled(self, found: Mapping[str, Reading]) -> set[str]:
+        """Joined members that neither fire nor are missing by themselves, because of what the others say."""
+        overruled: set[str] = set()
+        groups: dict[str, list[Member]] = {}
+        for member in self.members:
+            if member.joined:
+                groups.setdefault(member.joined, []).append(member)
+        for group in groups.values():
+            there = {m.letter: found.get(m.letter) for m in group}
+            missing = {letter for letter, r in there.items() if r is None or r.state in MISSING}
+            firing = {m.letter for m in group if (r := there[m.letter]) is not None and m.fires(r)}
+            if len(firing) < len(group):
+                # Where none passes, what is missing would decide, and stays missing.
+                overruled |= firing if len(firing) + len(missing) == len(group) else set(there)
+        return overruled
+
+    def speaks(self, readings: Sequence[Reading]) -> bool:
+        """Whether a report that another panel decides on has a verdict of this one: where anything was measured."""
+        measured = {reading.letter for reading in readings if reading.state not in MISSING}
+        return any(member.letter in measured for member in self.members)
+
+    def beside(self, verdict: PanelVerdict, readings: Sequence[Reading], measured: Measurements) -> dict[str, str]:
+        """What there is to say beside a verdict, a sentence each, by what it is about; here nothing."""
+        return {}
 
     def outcome_of(
         self, fired: Sequence[str], missing: Sequence[str], members: Mapping[str, Member], require_all: bool
