@@ -2,8 +2,7 @@
 
 python tools/draw_claims.py            # writes tests/lab/evidence/drawn_claims.json
 
-The seed is the number of the paper on arXiv, so that nobody chose it. Python keeps `random.Random(seed).sample` as it is
-between versions where nothing but the seed and the list changes, and the test draws again.
+The seed is the number of the paper on arXiv, so that nobody chose it. The test draws again, and finds the same.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ANSWERS = [(name, path) for name in STUDIES for path in STUDIES.load(name).files
 
 
 def test_the_page_of_evidence_is_up_to_date():
-    expected = markdown(decide(Results(RESULTS)), DOCS / "evidence_notes", "../results")
+    expected = markdown(decide(Results(RESULTS)), DOCS / "evidence_notes", Results(RESULTS), "../results")
     assert (DOCS / "EVIDENCE.md").read_text() == expected, "run: walkback lab evidence --write docs/EVIDENCE.md"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.lab.evidence.results import NotOnRecordError, Results
@@ -48,6 +48,8 @@ class Decided(NamedTuple):
     claim: Claim
     outcome: Outcome
     sources: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...] = ()
+    """The rows of audits that it is about: label, seed and the run's id."""
 
     @property
     def status(self) -> Status:
@@ -93,7 +95,7 @@ class Claim:
                 f"{self.id} cannot be decided from {read}: {type(error).__name__} {error}. "
                 f"Make it again with: {self.command}"
             ) from error
-        return Decided(self, outcome, tuple(reader.sources))
+        return Decided(self, outcome, tuple(reader.sources), tuple(reader.rows_asked()))
 
 
 def by_cases(agree: Sequence[bool], figures: Sequence[bool] = ()) -> Status:

@@ -89,6 +89,7 @@ def _policies(results: Results) -> dict[str, dict[str, tuple[int, int]]]:
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for audit, labels in ((LONG, ("bp",)), (SOURCE, FAILING), (EP, ("ep",))):
         study = results.study("ablation", audit)
+        results.about(audit, *labels)
         methods = {method["label"]: method for method in study["methods"] if method["label"] in labels}
         short = [label for label in labels if label not in methods or methods[label]["seeds"] < SEEDS_NEEDED]
         if short or study["without_alignment"] or any(study["unmeasured"].values()):
