@@ -19,6 +19,8 @@ from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.schema import STUDY_VERSION, write_whole
 from walkback.watch.what_is import Kind, require, what_is
 
+MANY = 8
+"""How many missing networks are named."""
 Result = Mapping[str, Any]
 Parts = Sequence[str | Grid | Heading]
 
@@ -52,6 +54,7 @@ class Study(NamedTuple):
             "source": audit.source.as_posix(),
             "audit_digest": audit.digest,
             "command": f"walkback lab study {self.name} {audit.source.as_posix()}",
+            **_unfinished(audit),
             **as_json(self.answer(audit)),
             **stamp(),
         }
@@ -71,7 +74,7 @@ class Study(NamedTuple):
         for path in self.files(results):
             result = load_result(path)
             parts += [Heading(result["audit"]), f"From {result['source']}, by: {todays(result['command'])}"]
-            parts += self.paragraphs(result)
+            parts += [*still_missing(result), *self.paragraphs(result)]
         return Page(self.title, parts)
 
     def files(self, results: Path) -> list[Path]:
@@ -84,6 +87,21 @@ class Study(NamedTuple):
         answers = [each.content for each in found if each.kind is Kind.STUDY]
         named = [answer.get("source") for answer in answers if answer["study_version"] != STUDY_VERSION]
         return [Path(source) for source in named if isinstance(source, str)]
+
+
+def _unfinished(audit: Audit) -> dict[str, list[str]]:
+    """The networks of an audit that an answer is not of, because their runs are not finished."""
+    missing = [f"{row['label']} {row['seed']}" for row in audit.rows if row["error"]]
+    return {"unfinished": missing} if missing else {}
+
+
+def still_missing(result: Result) -> list[str]:
+    """A sentence about what an answer is not of; none where it is of the whole audit."""
+    missing = result.get("unfinished", [])
+    if not missing:
+        return []
+    named = ", ".join(missing[:MANY]) + (f" and {len(missing) - MANY} more" if len(missing) > MANY else "")
+    return [f"Not all of this audit is trained yet. Missing: {named}. What follows is of the others alone."]
 
 
 def load_result(path: Path) -> dict[str, Any]:
