@@ -44,7 +44,8 @@ def _by_scale(results: Results) -> Outcome:
     healthy = [_scale_free(report) for report in results.reports(RECORD, "bp")]
     fired = [r for r in results.reports(RECORD, *FAILING) if fires(r, "b")]
     if not fired:
-        return Outcome(Status.NOT_REPRODUCED, "(b) fires on none of DFA, State Bridge and Credit Bridge")
+        words = "(b) fires on none of DFA, State Bridge and Credit Bridge"
+        return weighed(words, {"(b) fires on some of them": [False]}, status=Status.NOT_REPRODUCED)
     exact = [known(min(r.reference_fidelity or (math.nan,)), "the fidelity", r) for r in fired]
     sizes = [_scale_free(report) for report in fired]
     exactly, large = [f >= RELIABLE_FIDELITY for f in exact], [size >= min(healthy) for size in sizes]

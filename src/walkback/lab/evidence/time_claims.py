@@ -58,7 +58,7 @@ def _early(results: Results) -> Outcome:
     fires = [first_epoch(run, "a") is not None and first_epoch(run, "b") is not None for run in dfa]
     published = {LARGE: (3, 4), "a": (8, 11)}
     when = {
-        f"({key}) fires at the published epochs": [same_scale(first_epoch(run, key), *epochs, 2) for run in dfa]
+        f"{_named(key)} fires at the published epochs": [same_scale(first_epoch(run, key), *epochs, 2) for run in dfa]
         for key, epochs in published.items()
     }
     keys = {"(a)": "a", "(b)": "b", f"(b) at {LARGE_BATCH}": LARGE}
@@ -66,6 +66,11 @@ def _early(results: Results) -> Outcome:
     status = by_cases([all(fires) and all(quiet)], [one for found in when.values() for one in found])
     parts = {"(a) and (b) fire on DFA": fires, "neither fires on BP": quiet, **when}
     return weighed(f"DFA {words}; BP never fires (a) or (b) on {count(quiet, 'seeds')}", parts, status=status)
+
+
+def _named(key: str) -> str:
+    """`(b) at 1024`, for the key of a study."""
+    return f"({key[0]}){key[1:]}"
 
 
 def _epochs(runs: list[dict[str, Any]], key: str) -> str:
@@ -100,7 +105,8 @@ def _healthy_alignment(results: Results) -> Outcome:
 def _order(results: Results) -> Outcome:
     runs = _long(results, "temporal", SOURCE, "dfa")
     agree = [_not_after(first_epoch(run, "a"), first_epoch(run, "b")) for run in runs]
-    before = [not _not_after(first_epoch(run, "b"), first_epoch(run, "a")) for run in runs]
+    not_before = [_not_after(first_epoch(run, "b"), first_epoch(run, "a")) for run in runs]
+    before = [fires and not late for fires, late in zip(agree, not_before, strict=True)]
     turned = [not _not_after(first_epoch(run, "a"), first_epoch(run, LARGE)) for run in runs]
     first, second, third = (_epochs(runs, key) for key in ("a", "b", LARGE))
     words = (

@@ -69,7 +69,9 @@ ORDERS: dict[str, Callable[[Three], bool]] = {
         and abs(of[0].accuracy - of[2].accuracy) <= ACCURACY_TOLERANCE
     ),
     "the nudge": lambda of: of[1].nudge < 0 and of[1].nudge <= FAR * min(of[0].nudge, of[2].nudge),
-    "the training loss": lambda of: of[1].loss_decrease >= FAR * max(of[0].loss_decrease, of[2].loss_decrease, 0.0),
+    "the training loss": lambda of: (
+        of[1].loss_decrease > 0 and of[1].loss_decrease >= FAR * max(of[0].loss_decrease, of[2].loss_decrease)
+    ),
 }
 """Of DFA, State Bridge and Credit Bridge of one seed, whether each order is the published one."""
 
