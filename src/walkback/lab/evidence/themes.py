@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from walkback.protocol.thresholds import DiagnosticThresholds
+
 
 class Theme(NamedTuple):
     """A question, what the study says to it, and the claims that this rests on."""
@@ -40,11 +42,15 @@ WORDS = (
 )  # fmt: skip
 """What a reader has to know to read the table, each in a line."""
 
+_AT = DiagnosticThresholds()
 TESTS = (
-    ("(a)", "one block multiplies the hidden state by more than 50"),
-    ("(b)", "the true gradient at the last block is smaller than 1e-7"),
-    ("(c)", "different batches share one gradient direction: their mean cosine is above 0.30"),
-    ("(d)", "trained blocks are less than 2 points better than the frozen baseline"),
+    ("(a)", f"one block multiplies the hidden state by more than {_AT.h_norm_explosion_ratio:g}"),
+    ("(b)", f"the true gradient at the last block is smaller than {_AT.g_norm_floor:g}"),
+    (
+        "(c)",
+        f"different batches share one gradient direction: their mean cosine is above {_AT.stability_drift_ceiling:g}",
+    ),
+    ("(d)", f"trained blocks are less than {_AT.frozen_acc_margin_pp:g} points better than the frozen baseline"),
 )
 """The four tests and when each fires."""
 

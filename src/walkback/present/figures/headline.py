@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walkback.present.figures.audit import beside, legend, name_methods, panel
 from walkback.present.figures.style import DARK, PRINT, colours_of, drawable, new_figure, say, tidy
@@ -28,7 +28,8 @@ TESTS = {
 def plot(networks: Sequence[Network]) -> Figure:
     """Accuracy and cosine, which papers report, above; the four tests, each with the side that it fires on, below."""
     figure = new_figure(7.0, 5.6)
-    above, below = figure.subfigures(2, 1, height_ratios=(1.0, 1.45))
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1.0, 1.45))
+    above, below = halves
     above.suptitle("What papers report", fontsize=PRINT + 1.5, x=0.01, ha="left", fontweight="bold")
     below.suptitle("What the four tests find", fontsize=PRINT + 1.5, x=0.01, ha="left", fontweight="bold")
     first, second = above.subplots(1, 2)
