@@ -28,8 +28,8 @@ HOW_TO_READ = (
     f"by more than {_AT.h_norm_explosion_ratio:g}; (b) the true gradient at the last block is under "
     f"{_AT.g_norm_floor:g}; (c) the gradients of different batches share one direction, with a mean cosine above "
     f"{_AT.stability_drift_ceiling:g}; (d) trained blocks are less than {_AT.frozen_acc_margin_pp:g} points better "
-    "than blocks left at random. Γ is the cosine between what a method tells a block, its credit, and the true gradient; "
-    "“deep” leaves out the first. docs/glossary.md has the other words."
+    "than blocks left at random. Γ is the cosine between what a method tells a block, its credit, and the true "
+    "gradient; “deep” leaves out the first. docs/glossary.md has the other words."
 )
 """What stands on every page for readers who come to it first."""
 MANY = 8
