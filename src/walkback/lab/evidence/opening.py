@@ -65,7 +65,7 @@ def _published() -> Iterator[str]:
     yield table(("test", "fires when"), TESTS, "ll")
     yield (
         "This page goes through what it published, claim by claim. The networks were trained anew, by code of this "
-        "project that shares nothing with the study's, and judged by rules that were written down first. The words "
+        "project that shares nothing with the study's, and each claim is decided by the rule in its section. The words "
         "that claims use:"
     )
     yield table(("word", "what it means"), WORDS, "ll")
