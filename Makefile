@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, and small networks are no faster with more threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint docs bench slurm clean
+.PHONY: demo test test-all lint docs record bench slurm clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkback demo
@@ -25,6 +25,10 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+# Audits, studies, docs/EVIDENCE.md and the figures anew, from results/runs; nothing is trained.
+record: $(VENV)/.dev
+	$(BIN)/python tools/record.py
 
 slurm: $(VENV)/.dev
 	tools/slurm_here.sh > results/slurm.txt 2>&1; status=$$?; cat results/slurm.txt; exit $$status
