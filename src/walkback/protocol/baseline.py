@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BaselineError, BatchError, InputError, WalkbackWarning
+from walkback.protocol.batch_sizes import on_few
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.losses import Answers, Loss, count_correct, right_of_each
@@ -199,7 +200,7 @@ def _stages_of(plain: nn.Module, batches: Iterable[Any] | None, parts: Parts, ca
         return stages
     with untouched(plain):
         first = labels_needed(plain, next(read_batches(batches, plain, calling=calling)))
-        return find_stages(plain, first.first(min(4, first.size)), parts)
+        return on_few(plain, first, lambda few: find_stages(plain, few, parts))
 
 
 def _score(

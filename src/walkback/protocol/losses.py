@@ -40,15 +40,50 @@ def _check_classes(logits: Tensor, targets: Tensor) -> None:
     if logits.ndim not in (2, 3) or targets.shape != logits.shape[:-1] or targets.is_floating_point():
         raise BatchError(
             f"logits of shape {tuple(logits.shape)} with {targets.dtype} targets of shape {tuple(targets.shape)} do "
-            "not fit cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). For anything else "
-            "pass loss=, a function of (logits, targets) that gives one loss per sample."
+            "not fit cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). "
+            f"{_remedy(logits, targets)}"
         )
     scored = targets[targets != IGNORED] if logits.ndim == 3 else targets
     if not _in_range(logits, scored):
         raise BatchError(
-            f"the labels run from {int(scored.min())} to {int(scored.max())}, but the model has {logits.shape[-1]} "
-            f"classes; expected 0 … {logits.shape[-1] - 1}."
+            f"the labels run from {int(scored.min())} to {int(scored.max())}, but the model has "
+            f"{_counted(logits.shape[-1])}; expected 0 … {logits.shape[-1] - 1}. {_remedy_of_range(logits, scored)}"
         )
+
+
+def _remedy(logits: Tensor, targets: Tensor) -> str:
+    """What to do about targets that are no class indices."""
+    if targets.shape == logits.shape and _is_one_hot(targets):
+        return "These targets are one-hot: give class indices, targets.argmax(-1)."
+    if logits.ndim > 3 and targets.shape == (*logits.shape[:1], *logits.shape[2:]) and not targets.is_floating_point():
+        axes = tuple(range(1, targets.ndim))
+        return (
+            "For a class at every place pass loss=lambda logits, y: torch.nn.functional.cross_entropy(logits, y, "
+            f"reduction='none').mean({axes})."
+        )
+    return "For anything else pass loss=, a function of (logits, targets) that gives one loss per sample."
+
+
+def _remedy_of_range(logits: Tensor, scored: Tensor) -> str:
+    """What to do about labels that are no classes of the logits."""
+    if logits.shape[-1] == 1:
+        return (
+            "For two classes and one number, pass the loss that the network was trained with, such as loss=lambda "
+            "logits, y: torch.nn.functional.binary_cross_entropy_with_logits(logits.squeeze(-1), y.to(logits.dtype), "
+            "reduction='none')."
+        )
+    if int(scored.min()) < 0:
+        below = f"Where {int(scored.min())} means that nothing is to be scored, "
+        return below + (f"put {IGNORED} in its place." if logits.ndim == 3 else "leave those samples out.")
+    return "Are these the labels of this network?"
+
+
+def _counted(classes: int) -> str:
+    return f"{classes} class{'es' if classes != 1 else ''}"
+
+
+def _is_one_hot(targets: Tensor) -> bool:
+    return bool(((targets == 0) | (targets == 1)).all()) and bool((targets.sum(dim=-1) == 1).all())
 
 
 def _in_range(logits: Tensor, targets: Tensor) -> bool:
