@@ -246,7 +246,7 @@ def accuracy(
             answers = count_correct(logits, batch.targets) if taken.counted else None
             each.append(right_of_each(logits, batch.targets))
             if answers is None:
-                why = taken.remark or "accuracy needs class indices as targets."
+                why = taken.remark or "accuracy needs class indices as targets, and an output for each class."
                 raise BatchError(
                     f"{why} For a baseline, return walkback.Score(…) from train_fn, with a unit= of its own where it "
                     "is no accuracy."

@@ -87,10 +87,10 @@ class _Choice:
                 "torch.func made it or runs it; a site is what a module reads or writes. Diagnose the nn.Module that "
                 "it was made from, with the same weights."
             )
-        singles = self.offers.singles(self.division.candidates())
+        instead = self.offers.instead(self.division.candidates())
         return BlocksError(
             f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
-            f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
+            f"no modules of one type hand a tensor on. {self.pass_one_of(instead)}"
         )
 
     def _hidden(self) -> Run:

@@ -188,17 +188,40 @@ class Answers:
 
 
 def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
-    """Right and scored predictions; None where the targets are not class indices."""
-    if targets.is_floating_point() or targets.shape != logits.shape[:-1]:
+    """Right and scored predictions; None where the targets are not class indices, or the outputs no classes."""
+    if not _are_classes(logits, targets):
         return None
     scored = targets != IGNORED
     # A row with NaN has no prediction: argmax would make NaN its choice, and may be right by luck.
     known = ~logits.isnan().any(dim=-1)
     hits = (logits.argmax(dim=-1) == targets) & scored & known
     samples = int(scored.reshape(len(scored), -1).any(dim=1).sum())
-    surprise = _surprise(logits, targets) if logits.ndim == 3 and _in_range(logits, targets) else None
-    classes = logits.shape[-1] if logits.shape[-1] > 1 else None  # of one number nothing is chosen
-    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise, classes)
+    surprise = _surprise(logits, targets) if logits.ndim == 3 else None
+    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise, logits.shape[-1])
+
+
+def _are_classes(logits: Tensor, targets: Tensor) -> bool:
+    """Whether each target that is scored is one of the outputs beside it; of one number nothing is chosen."""
+    if targets.is_floating_point() or targets.shape != logits.shape[:-1] or logits.shape[-1] < 2:
+        return False
+    scored = targets[targets != IGNORED]
+    return not scored.numel() or (int(scored.min()) >= 0 and int(scored.max()) < logits.shape[-1])
+
+
+@torch.no_grad()
+def is_least_at_target(loss: Loss, logits: Tensor, targets: Tensor) -> bool:
+    """Whether a loss of (B, C) logits asks for the largest of them at the target, as one that teaches classes does.
+
+    The largest output of each sample changes places with the target's, and with another one's.
+    """
+    scored = targets != IGNORED
+    logits, targets, rows = logits[scored], targets[scored], torch.arange(int(scored.sum()))
+    at_target, elsewhere = logits.clone(), logits.clone()
+    for moved, place in ((at_target, targets), (elsewhere, (targets + 1) % logits.shape[-1])):
+        largest = logits.argmax(dim=-1)
+        moved[rows, largest], moved[rows, place] = logits[rows, place], logits[rows, largest]
+    smaller = values_of(loss, at_target, targets) < values_of(loss, elsewhere, targets)
+    return 2 * int(smaller.sum()) >= len(smaller)
 
 
 def right_of_each(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -206,7 +229,7 @@ def right_of_each(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | No
 
     A row with NaN is answered wrongly.
     """
-    if logits.ndim != 2 or targets.is_floating_point() or targets.shape != logits.shape[:1]:
+    if logits.ndim != 2 or not _are_classes(logits, targets):
         return None
     scored, known = targets != IGNORED, ~logits.isnan().any(dim=1)
     right = (logits.argmax(dim=1) == targets) & known
