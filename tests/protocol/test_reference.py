@@ -396,7 +396,9 @@ def test_a_forward_pass_that_gives_another_output_each_time_cannot_be_checked(ki
     class Restless(ResMLP):
         def body(self, hidden):
             hidden = self.blocks[0](hidden)
-            noise = torch.randn(hidden.shape, generator=generator).to(hidden) if kind == "own generator" else next(calls)
+            noise = (
+                torch.randn(hidden.shape, generator=generator).to(hidden) if kind == "own generator" else next(calls)
+            )
             return self.blocks[2](self.blocks[1](hidden + 0.1 * noise * hidden.roll(1, 1)))
 
     report = walkback.diagnose(Restless(), DATA, credit=lambda hiddens, _l, _y: hiddens)
@@ -435,7 +437,9 @@ def test_what_a_network_keeps_from_pass_to_pass_is_put_back_before_each(kind):
                 self.named["state"] += 1
             else:
                 self.fresh = getattr(self, "fresh", 0) + 1
-            return self.number + self.tensor + self.states[0] + self.named["state"] + self.held + getattr(self, "fresh", 0)
+            return (
+                self.number + self.tensor + self.states[0] + self.named["state"] + self.held + getattr(self, "fresh", 0)
+            )
 
     torch.manual_seed(0)
     model = Keeping()

@@ -53,11 +53,12 @@ def _asked_for(model: nn.Module, batch: Batch) -> str | None:
 
 def _left_open(model: nn.Module, batch: Batch) -> list[str]:
     """The arguments of forward that a batch does not fill, and that have no value of their own."""
-    inputs, kwargs = batch.inputs, batch.calling.forward_kwargs
-    args, named = ((), {**inputs, **kwargs}) if isinstance(inputs, Mapping) else (inputs, kwargs)
+    inputs, named = batch.inputs, {**batch.calling.forward_kwargs}
+    args = (inputs if isinstance(inputs, tuple) else (inputs,)) if not isinstance(inputs, Mapping) else ()
+    named |= inputs if isinstance(inputs, Mapping) else {}
     try:
         signature = inspect.signature(model.forward)
-        filled = signature.bind_partial(*(args if isinstance(args, tuple) else (args,)), **named).arguments
+        filled = signature.bind_partial(*args, **named).arguments
     except (TypeError, ValueError):
         return []
     takes_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def on_few(model: nn.Module, batch: Batch, look: Callable[[Batch], Result]) -> Result:
-    """Look at a model with the first samples of a batch; one that takes no other number than the batch has is refused."""
+    """Look at a model with the first samples of a batch; one that takes no other number of them is refused."""
     few = batch.first(min(LOOK_SAMPLES, batch.size))
     try:
         return look(few)

@@ -52,7 +52,10 @@ class Boundaries:
         """
         for number, (block, following) in enumerate(pairwise(self.run), start=1):
             site = sites[number]
-            sides = [side for side in self._sides(block.written.value, site) if side.weighted]
+            sides = self._sides(block.written.value, site)
+            # The input itself is a stream where it is added to; where it is only read once more it is none.
+            added = sites[0].same_as if sites[0].shape == site.shape else None
+            sides = [side for side in sides if side.weighted or side.same_as == added]
             joined = any(
                 sites[0].number in behind and sites[number - 1].number not in behind
                 for behind in map(self.watched.reach.ancestors, sides)
@@ -95,7 +98,7 @@ class Boundaries:
         return read
 
     def read_by(self, call: Call) -> Wire:
-        """The stream as a block reads it: what comes in anew, where the state of its own step before is no stage here."""
+        """The stream as a block reads it: what comes in anew, where its own state from the step before is no stage."""
         alone = sum(other.module is call.module for other in self.run) == 1
         return call.fresh if alone and call.fresh is not None else call.read
 

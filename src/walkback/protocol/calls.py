@@ -16,8 +16,8 @@ from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.block_names import plain_modules
 from walkback.protocol.flow import Flow, Place, Reach, Value
 from walkback.protocol.modes import FunctionMode
-from walkback.protocol.tensors import floating_tensors as floating_tensors
 from walkback.protocol.tensors import counts_as_step, tensors_in, version_of
+from walkback.protocol.tensors import floating_tensors as floating_tensors
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ LEFT_OUT = (
     "perplexity, which score every target as it stands, are not counted. Mark what is not to be scored with −100."
 )
 NO_CLASSES = (
-    "loss= is not smaller where the largest output is the target's than where it is another one's, so the outputs are no "
-    "scores of classes: accuracy is not counted. Give it as headline_acc=, or another score as score=."
+    "loss= is not smaller where the largest output is the target's than where it is another one's, so the outputs are "
+    "no scores of classes: accuracy is not counted. Give it as headline_acc=, or another score as score=."
 )
 COPIED = (
     "the target of every token is that token itself, and the model has no loss of its own that would say otherwise: "

@@ -39,6 +39,7 @@ MOST_SAMPLES, MOST_SITE_VALUES = 1280, 2**21
 """Small batches are measured together up to this many samples, those of the published protocol, and this many values at
 all sites."""
 
+
 @dataclass
 class Session:
     """One measurement of one network: batches in, fields of `Measurements` out."""

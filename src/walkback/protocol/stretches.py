@@ -57,7 +57,7 @@ class Stretch:
 
     @property
     def is_joint_activation(self) -> bool:
-        """Whether it is an activation in which numbers take part together: a softmax, the k largest, a gate, a maxout."""
+        """Whether it is an activation in which numbers take part together: a softmax, the k largest, a gate."""
         plain = not self.weights and not self.in_layer and not self.is_norm and not self.is_written_norm
         return plain and not self.functions <= COPIES | LINEAR
 
