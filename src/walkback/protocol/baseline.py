@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BaselineError, BatchError, InputError, WalkbackWarning
+from walkback.protocol.batch_sizes import on_few
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.losses import Answers, Loss, count_correct, right_of_each
@@ -224,7 +225,7 @@ def _stages_of(plain: nn.Module, batches: Iterable[Any] | None, parts: Parts, ca
         return stages
     with untouched(plain):
         first = labels_needed(plain, next(read_batches(batches, plain, calling=calling)))
-        return find_stages(plain, first.first(min(4, first.size)), parts)
+        return on_few(plain, first, lambda few: find_stages(plain, few, parts))
 
 
 def _score(
@@ -270,7 +271,7 @@ def accuracy(
             answers = count_correct(logits, batch.targets) if taken.counted else None
             each.append(right_of_each(logits, batch.targets))
             if answers is None:
-                why = taken.remark or "accuracy needs class indices as targets."
+                why = taken.remark or "accuracy needs class indices as targets, and an output for each class."
                 raise BatchError(
                     f"{why} For a baseline, return walkback.Score(…) from train_fn, with a unit= of its own where it "
                     "is no accuracy."

@@ -138,9 +138,15 @@ def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
     ):
         raise BatchError(
             f"batch {index} has {targets.shape[0]} targets for inputs of leading size {sizes or 'none'}; expected one "
-            "target per sample."
+            f"target per sample.{_unflattened(targets, sizes)}"
         )
     return Batch(mapped(inputs, prepare), prepare_targets(targets, prepare))
+
+
+def _unflattened(targets: Tensor, sizes: list[int]) -> str:
+    """What to do about the targets of all tokens in one row."""
+    size = next((size for size in sizes if size and targets.ndim == 1 and not len(targets) % size), None)
+    return f" For a target at each token: targets.view({size}, -1)." if size is not None else ""
 
 
 def _require_values(tensor: Tensor, index: int) -> None:

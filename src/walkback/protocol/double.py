@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Sites, sites_and_grads
 from walkback.protocol.losses import Loss, error_at_logits
+from walkback.protocol.pass_state import begin_again, passes_alike
 from walkback.protocol.site_reader import SiteSetter
 from walkback.protocol.sites import Chain
 
@@ -193,6 +194,7 @@ def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None
 
     For the backward pass too, unlike torch.func.functional_call: activation checkpointing computes again there.
     """
+    begin_again(model)  # or the state that the last pass left would be taken for that of the network
     copies: dict[int, Tensor] = {}
     left_alone = {inner for module in but for inner in module.modules()}
     modules = [module for module in model.modules() if module not in left_alone]
@@ -216,7 +218,8 @@ def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None
         for module, weights in flat:
             # A recurrent module reads its weights from a list of its own.
             module._flat_weights = [w if w is None else doubled(w) for w in weights]
-        yield
+        with passes_alike(model):  # from the same state as in fp32, in fp64
+            yield
     finally:
         for store, name, tensor in originals:
             store[name] = tensor  # type: ignore[assignment]

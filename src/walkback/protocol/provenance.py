@@ -18,6 +18,7 @@ from torch.optim.optimizer import Optimizer
 
 from walkback.errors import InputError
 from walkback.protocol.alignment import AlignmentMeter
+from walkback.protocol.batch_sizes import on_few
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
@@ -119,7 +120,8 @@ def provenance(
             read = read_batches(raw, plain, calling=Calling(forward_kwargs or {}, logits))
             taken, found = with_loss(plain, read, loss)
             ready = list(found)
-            chain = find_chain(plain, ready[0].first(min(4, ready[0].size)), Parts(blocks, stem, head))
+            parts = Parts(blocks, stem, head)
+            chain = on_few(plain, ready[0], lambda few: find_chain(plain, few, parts))
         rule = AlignmentMeter.of(credit, 0).rule if credit is not None else None
         _check_shared(rule, chain)
         steps_again = RepeatedSteps(

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from walkback.protocol.alignment import AlignmentMeter
+from walkback.protocol.batch_sizes import LOOK_SAMPLES, on_few
 from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.capture import Capture, capture
@@ -30,7 +31,6 @@ from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
 from walkback.protocol.reference_source import Source
 from walkback.protocol.seen_through import Sight
-from walkback.protocol.session import LOOK_SAMPLES
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import AsFound, underneath, untouched
@@ -73,7 +73,7 @@ class Probe:
             self.taken = loss_taken(self.model, next(self._as_given()), loss)
             first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))
-            self.chain = chain_of_independent(self.model, look, blocks, gradients)
+            self.chain = on_few(self.model, first, lambda few: chain_of_independent(self.model, few, blocks, gradients))
             self.reference = self._find_reference(first)
             seen = self.reference.capture(self.model, self.chain, look, self.taken.loss, TokenReduction.FLATTEN)
             self.taken.check_outputs(seen.trace.logits, self.reference.measured)
