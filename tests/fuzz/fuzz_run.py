@@ -106,8 +106,8 @@ class Chunk:
             return False
         if hangs and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        said = self.process.stderr.read() if self.process.stderr else ""
-        status = self.process.wait()
+        _, said = self.process.communicate()
+        status = self.process.returncode
         lines = self.lines()
         if status == 0 and not hangs:
             return True
