@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import datetime
 import json
+import logging
 import os
 import random
 import shutil
@@ -263,6 +264,7 @@ def in_bucket(work: Path, round_: dict[str, Any], undisturbed: Any) -> list[str]
         grid = Grid(work, place)
 
         def has_lease() -> bool:
+            time.sleep(0.2)  # the server has other things to answer
             return any(key.endswith("/lease.json") for key in files.find(place.removeprefix("s3://")))
 
         return _killed_again_and_again(grid, round_, undisturbed, lambda: saved_in_bucket(files, place), has_lease)
@@ -295,6 +297,7 @@ def bucket() -> Iterator[tuple[Any, str]]:
     import s3fs
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
