@@ -117,9 +117,9 @@ def _kills() -> list[Any]:
     told = (
         "A grid of 8 runs with 12 epochs each is killed at random moments after its start: its first process alone, "
         "one worker, the whole group; in a folder, in an object store on loopback, on a Ray cluster whose node is "
-        "killed; two grids on one store; a disk that is full; a clock that jumps on one side of a lease. Then it is let "
-        "to its end. No run may be lost, no epoch that was saved may be trained again, and audit and results must be "
-        "those of the undisturbed grid."
+        "killed; two grids on one store; a disk that is full; a clock that jumps on one side of a lease. Then it is "
+        "let to its end. No run may be lost, no epoch that was saved may be trained again, and audit and results must "
+        "be those of the undisturbed grid."
     )
     if found is None:
         return [Heading("Kills"), told, NOTHING]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import functools
 import json
 import logging
 import os
@@ -55,7 +56,7 @@ GRID = [
     "tiny",
 ]
 EPOCHS, RUNS = 12, 8
-TIMES = {"seconds", "date", "commit"}
+TIMES = {"seconds", "date", "commit", "baseline_commit"}
 VICTIMS = ("parent", "worker", "group")
 PATIENCE = 900.0
 """Seconds that one start of a grid may take, on a machine that does other work too."""
@@ -67,6 +68,15 @@ _ahead, _genuine, _begun = float(os.environ["TORTURE_AHEAD"]), time.time, time.m
 time.time = lambda: _genuine() + (_ahead if time.monotonic() - _begun > 3 else 0.0)
 """
 """A clock that is right for three seconds and then jumps, in this process and in those that it starts."""
+
+
+@functools.cache
+def source() -> Path:
+    """A copy of the source as it is at the start: it may be worked on while this goes on."""
+    place = ROOT / ".torture" / commit()[:12] / "src"
+    if not place.exists():
+        shutil.copytree(ROOT / "src", place, ignore=shutil.ignore_patterns("__pycache__"))
+    return place
 
 
 class Wrong(AssertionError):
@@ -103,7 +113,7 @@ class Grid:
 
     def __init__(self, folder: Path, runs: str = "runs", results: str = "results", workers: int = 2) -> None:
         self.folder, self.runs, self.results, self.workers = folder, runs, folder / results, workers
-        self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+        self.environment = os.environ | {"PYTHONPATH": str(source()), "OMP_NUM_THREADS": "1"}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, **environment: str) -> subprocess.Popen[bytes]:
@@ -445,10 +455,11 @@ def ray_round(work: Path, round_: dict[str, Any]) -> None:
 
 def configs() -> list[Any]:
     """The runs of the grid."""
-    from walkback.lab.grids.grid import GridConfig, rows_named
+    from walkback.lab.cli.grid_options import rows_from
+    from walkback.lab.grids.grid import GridConfig
 
     settings = {"architecture_options": {"width": 8, "depth": 1}, "data_options": {"samples": 1400}}
-    rows = rows_named(["dfa", "dfa:credit_norm=per_sample"])
+    rows = (*rows_from("dfa"), *rows_from("dfa:credit_norm=per_sample"))
     place: dict[str, Any] = {"architecture": "resmlp", "data": "synthetic_teacher", "settings": settings}
     return list(GridConfig(rows=rows, seeds=(1, 2), epochs=EPOCHS, **place).runs())
 
@@ -536,7 +547,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], choices=list(KINDS))
     parser.add_argument("--ray-round", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "src"))
+    sys.path.insert(0, str(source()))
+    os.environ["PYTHONPATH"] = str(source())
     if options.ray_round:
         ray_round(Path(options.ray_round[0]), json.loads(options.ray_round[1]))
         return 0

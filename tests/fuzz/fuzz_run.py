@@ -166,6 +166,8 @@ def fuzz(seed: int, inputs: int, jobs: int, record: Path | None) -> dict[str, An
             time.sleep(0.2)
             for chunk in [each for each in running if each.ended()]:
                 running.remove(chunk)
+                if commit() != state["commit"]:
+                    raise SystemExit("the source was changed meanwhile: what was tried last is of no commit")
                 _add(state, chunk)
                 if record is not None:
                     _write(record, state)

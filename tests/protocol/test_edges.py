@@ -20,6 +20,7 @@ from walkback.protocol.identity import CreditFacts
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import count_correct
 from walkback.protocol.measurements import growth
+from walkback.protocol.sites import Chain
 from walkback.protocol.uncertainty import jackknife_interval
 
 
@@ -180,6 +181,8 @@ def test_the_stem_ends_where_the_first_site_is_read():
     chain = chain_of_independent(model, Batch(inputs, targets), blocks="1.*")
     assert stem in chain.stem
     assert not {model[2], blocks[0], blocks[1], blocks[0][0]} & chain.stem
+    # Where the first site is what the stem hands on, it is read in the moment in which the stem is left.
+    assert Chain((), (), "", left_at={stem: 5, blocks: 6}, read_at=(5, 6)).stem == {stem}
 
 
 PUBLISHED = {"h_norm_explosion_ratio": 50.0, "g_norm_floor": 1e-7, "stability_drift_ceiling": 0.30}
