@@ -108,7 +108,10 @@ def batches(features=6, classes=3, count=40):
 def test_a_network_without_biases_is_measured_in_fp64_and_left_as_it_was():
     model = nn.Sequential(*(nn.Sequential(nn.Linear(6, 6, bias=False), nn.Tanh()) for _ in range(3)), nn.Linear(6, 3))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    report = walkback.diagnose(model, batches())
+    report = walkback.diagnose(
+        model, batches(), credit=lambda hiddens, logits, targets: [h.clone() for h in hiddens], functional=4
+    )
+    assert report.perturbation_rho is not None
     assert report.reference_fidelity is not None
     assert min(report.reference_fidelity) > 0.999999
     assert model[0][0].bias is None
