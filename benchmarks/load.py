@@ -93,7 +93,7 @@ def on_a_page(folder: Path) -> dict[str, Any]:
     def act(count: int) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             app(["report", *files[:count], "--runs", str(folder / "runs"), "--html", str(folder / "page.html")])
-        assert (folder / "page.html").stat().st_size > 1000 * count
+        assert (folder / "page.html").read_text().count("<tr") >= count
 
     return compared(NETWORKS, act)
 

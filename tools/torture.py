@@ -424,9 +424,9 @@ def ray_round(work: Path, round_: dict[str, Any]) -> None:
     from walkback.lab.runs.store import open_store
 
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    here = {"num_cpus": 1, "include_dashboard": False, "node_ip_address": "127.0.0.1"}
+    here = {"num_cpus": 1, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=here)
-    spare = [cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")]
+    spare = [cluster.add_node(num_cpus=1)]
     chance, done = random.Random(round_["seed"]), []
     due = sorted(chance.sample(range(3, RUNS * EPOCHS - 20), len(round_["moments"])))
     reached, ended = 0, Counter[str]()
@@ -440,7 +440,7 @@ def ray_round(work: Path, round_: dict[str, Any]) -> None:
             due.pop(0)
             cluster.remove_node(spare.pop(), allow_graceful=False)
             done.append("node")
-            spare.append(cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1"))
+            spare.append(cluster.add_node(num_cpus=1))
 
     try:
         store = open_store(work / "runs", work / "results" / "runs")
