@@ -40,7 +40,8 @@ fuzz: $(VENV)/.dev
 
 SEED ?= 0
 mutants: $(VENV)/.torture
-	$(BIN)/python tools/mutants.py --seed $(SEED) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(MODULES),--modules $(MODULES))
+	$(BIN)/python tools/mutants.py --seed $(SEED) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(MODULES),--modules $(MODULES)) \
+		$(if $(TESTS),--tests $(TESTS))
 	$(BIN)/python tools/reliability.py
 
 KILLS ?= 100

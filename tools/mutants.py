@@ -421,6 +421,14 @@ def try_all(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int) -> None:
 # The record.
 
 
+def _command(asked: dict[str, Any]) -> str:
+    words = ["make mutants", f"SEED={asked['seed']}"]
+    words += [f"SAMPLE={asked['sample']}"] if asked["sample"] else []
+    words += [f"MODULES='{' '.join(asked['modules'])}'"] if asked["modules"] else []
+    words += [f"TESTS='{' '.join(asked['tests'])}'"] if list(asked["tests"]) != list(TESTS) else []
+    return " ".join(words)
+
+
 def record(mutants: Sequence[Mutant], asked: dict[str, Any], left_out: Counter[str], total: int) -> dict[str, Any]:
     """What is on record of these mutants."""
     found = known()
@@ -447,7 +455,7 @@ def record(mutants: Sequence[Mutant], asked: dict[str, Any], left_out: Counter[s
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
         "what": "mutants of protocol and watch, and what the tests say of them",
-        "command": "make mutants" + (f" SAMPLE={asked['sample']}" if asked["sample"] else ""),
+        "command": _command(asked),
         "tool": f"cosmic-ray {metadata.version('cosmic-ray')}",
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "commit": head.stdout.strip() or "unknown",

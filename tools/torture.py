@@ -319,7 +319,7 @@ def bucket() -> Iterator[tuple[Any, str]]:
     os.environ |= settings
     try:
         files = s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
-        files.mkdir("bucket")
+        files.makedirs("bucket", exist_ok=True)  # the server forgets nothing while this process lives
         yield files, "s3://bucket"
     finally:
         for name, value in before.items():

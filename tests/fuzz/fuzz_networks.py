@@ -144,7 +144,7 @@ def _fails_by_itself(model: Any, batches: Any) -> bool:
 
     for batch in batches:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), torch.random.fork_rng():
                 model(batch["inputs"] if isinstance(batch, dict) else batch[0])
         except Exception:
             return True

@@ -33,6 +33,7 @@ class PartialMeasurements(Record):
 
     def measurements(self) -> Measurements:
         """What is whole, for the exact judgement; figures of some sites only are kept under `extra`."""
+        _check_sites(self)
         fields: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("cross_batch_stability", "error_size", "headline_acc", "frozen_baseline_acc", "training_loss")
@@ -59,7 +60,6 @@ def partial_audit(
     **about: Any,
 ) -> DiagnosticReport:
     """Judge what is known; `about` goes to the report as it is."""
-    _check_sites(known)
     return judge(known.measurements(), thresholds, require_all=require_all, **about)
 
 
