@@ -154,8 +154,10 @@ def of_load(found: dict[str, Any]) -> list[Row]:
 
 def _seconds(row: dict[str, Any]) -> str:
     before = row.get("before")
-    told = f" ({before['wall_seconds']:g} s at {before['commit']})" if before else ""
-    return f"{row['large']['wall_seconds']:.1f} s{told}"
+    told = f" ({before['wall_seconds']:g} s of wall time at {before['commit']})" if before else ""
+    large = row["large"]
+    spent = f"{large['cpu_seconds']:.1f} s of CPU time" if "cpu_seconds" in large else f"{large['wall_seconds']:.1f} s"
+    return spent + told
 
 
 READERS = {

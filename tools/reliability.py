@@ -158,21 +158,19 @@ def _load() -> list[Any]:
     if found is None:
         return [Heading("Load"), told, NOTHING]
     rows = [
-        [
-            r["what"],
-            _of(r["items"], r["wanted"]),
-            f"{r['large']['wall_seconds']:.1f} s",
-            f"{r['ratio']:.2f}",
-            _before(r),
-        ]
+        [r["what"], _of(r["items"], r["wanted"]), _spent(r["large"]), f"{r['ratio']:.2f}", _before(r)]
         for r in found["rows"].values()
     ]
-    return [Heading("Load"), told, Grid(["what", "items", "wall time", "ratio", "before"], rows, "lrrrl")]
+    return [Heading("Load"), told, Grid(["what", "items", "time", "ratio", "before"], rows, "lrrrl")]
+
+
+def _spent(large: dict[str, float]) -> str:
+    return f"{large['cpu_seconds']:.1f} s of CPU" if "cpu_seconds" in large else f"{large['wall_seconds']:.1f} s"
 
 
 def _before(row: dict[str, Any]) -> str:
     before = row.get("before")
-    return f"{before['wall_seconds']:g} s at {before['commit']}" if before else ""
+    return f"{before['wall_seconds']:g} s (wall) at {before['commit']}" if before else ""
 
 
 if __name__ == "__main__":

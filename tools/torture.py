@@ -471,9 +471,9 @@ ROUNDS: dict[str, Callable[[Path, dict[str, Any], Any], list[str]]] = {
 
 
 def commit() -> str:
-    """Of the code that is tortured."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return head.stdout.strip() or "unknown"
+    """The last that changed the code that is tortured."""
+    words = ["git", "log", "-1", "--format=%H", "--", "src"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def known(kills: int, seed: int) -> dict[str, Any]:

@@ -136,16 +136,14 @@ def reproducer(seed: int, case: int) -> str:
 
 
 def commit() -> str:
-    """Of the code that is tried; changed files count as another."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "--", "src", "tests/fuzz"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return (head.stdout.strip() or "unknown") + ("+" if changed.stdout.strip() else "")
+    """The last that changed what is tried; changes that are in none count as another."""
+    paths = ["--", "src", "tests/fuzz"]
+    last, changed = _git("log", "-1", "--format=%H", *paths), _git("status", "--porcelain", *paths)
+    return (last or "unknown") + ("+" if changed else "")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def fuzz(seed: int, inputs: int, jobs: int, record: Path | None) -> dict[str, Any]:
