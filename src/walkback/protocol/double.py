@@ -103,7 +103,7 @@ def seed_all() -> None:
 
 @cache
 def _fresh_python() -> tuple[Any, ...]:
-    return random.Random(SEED).getstate()
+    return random.Random(SEED).getstate()  # nosec B311
 
 
 @cache

@@ -55,8 +55,9 @@ class PartialMeasurements(Record):
             The measurements.
 
         Raises:
-            InputError: the values contradict each other.
+            InputError: the values contradict each other, or a site is numbered beyond the blocks.
         """
+        _check_sites(self)
         fields: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("cross_batch_stability", "error_size", "headline_acc", "frozen_baseline_acc", "training_loss")
@@ -110,7 +111,6 @@ def partial_audit(
         >>> walkback.partial_audit(known, method_name="DFA").outcome
         'fail'
     """
-    _check_sites(known)
     return judge(known.measurements(), thresholds, require_all=require_all, **about)
 
 
