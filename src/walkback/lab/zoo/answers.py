@@ -7,31 +7,53 @@ images. All that tells one case from the other is here.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch.nn.functional as F
 from torch import Tensor
 
+Output = Literal["softmax", "sigmoid"]
+"""What the logits of an answer mean. `softmax`: a distribution over the classes, and the loss is its cross-entropy.
+`sigmoid`: a probability for each class by itself, and the loss is their binary cross-entropies, summed over classes."""
 
-def mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy over all answers of a batch."""
+
+def mean_loss(logits: Tensor, targets: Tensor, output: Output = "softmax") -> Tensor:
+    """The mean loss over all answers of a batch."""
+    if output == "sigmoid":
+        return _binary(logits, targets).mean()
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-def sample_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """The cross-entropy of each sample, the mean over its answers, (B,)."""
-    each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
+def sample_losses(logits: Tensor, targets: Tensor, output: Output = "softmax") -> Tensor:
+    """The loss of each sample, the mean over its answers, (B,)."""
+    if output == "sigmoid":
+        each = _binary(logits, targets)
+    else:
+        each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
     return each if targets.ndim == 1 else each.view(targets.shape).flatten(1).mean(dim=1)
 
 
-def summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
+def summed_loss(logits: Tensor, targets: Tensor, output: Output = "softmax") -> Tensor:
     """The losses of all samples of a batch, summed, so that each keeps the gradient of its own."""
-    whole = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="sum")
+    if output == "sigmoid":
+        whole = _binary(logits, targets).sum()
+    else:
+        whole = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="sum")
     return whole if targets.ndim == 1 else whole / targets[0].numel()
 
 
-def output_error(logits: Tensor, targets: Tensor) -> Tensor:
-    """e = softmax(logits) − onehot(y) over the answers of a sample: ∂ℓ/∂logits of each sample's own loss."""
-    error = logits.detach().softmax(dim=-1).scatter_(-1, targets.unsqueeze(-1), -1, reduce="add")
+def output_error(logits: Tensor, targets: Tensor, output: Output = "softmax") -> Tensor:
+    """e = softmax(logits) − onehot(y), or σ(logits) − onehot(y), of each answer: ∂ℓ/∂logits of a sample's own loss."""
+    told = logits.detach().sigmoid() if output == "sigmoid" else logits.detach().softmax(dim=-1)
+    error = told.scatter_(-1, targets.unsqueeze(-1), -1, reduce="add")
     return error if targets.ndim == 1 else error / targets[0].numel()
+
+
+def _binary(logits: Tensor, targets: Tensor) -> Tensor:
+    """Σ over classes of each answer's binary cross-entropies, (N,)."""
+    flat = logits.flatten(0, -2)
+    wanted = F.one_hot(targets.flatten(), flat.shape[-1]).to(flat.dtype)
+    return F.binary_cross_entropy_with_logits(flat, wanted, reduction="none").sum(dim=-1)
 
 
 def are_right(logits: Tensor, targets: Tensor) -> Tensor:

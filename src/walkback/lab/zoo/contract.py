@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import InputError, NoCredit
+from walkback.lab.zoo.answers import Output
 from walkback.lab.zoo.blocks import Block as Block
 from walkback.lab.zoo.blocks import LinearBlock as LinearBlock
 from walkback.lab.zoo.blocks import SkiplessBlock as SkiplessBlock
@@ -76,11 +77,15 @@ class BlockList(nn.ModuleList):
 class BlockModel(nn.Module):
     """A network whose forward pass is head(block_L(… block_1(stem(x)))).
 
-    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout.
+    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout. `output` is
+    what its logits mean, and so which loss the network is trained and measured with.
     """
 
-    def __init__(self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec) -> None:
+    def __init__(
+        self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec, output: Output = "softmax"
+    ) -> None:
         super().__init__()
+        self.output: Output = output
         self.stem = stem
         self.blocks = BlockList(blocks)
         self.head = head
@@ -115,7 +120,7 @@ class StepResult(NamedTuple):
     """What a training step saw; both without gradient."""
 
     loss: Tensor
-    """The batch's mean cross-entropy over all answers, without the penalty or the method's own objective; the mean of
+    """The batch's mean loss over all answers, without the penalty or the method's own objective; the mean of
     its own objective for a method that answers by its own `predict`."""
     logits: Tensor
     """What the head says; for a method with its own `predict`, scores of the classes from the pass that it made."""
