@@ -39,7 +39,7 @@ MIRROR: dict[str, Any] = {
     "response": "sigmoid",
 }
 DIFFERS = (
-    "Their batches are in the order of the files, ours are shuffled anew each time; they leave out the last 96 samples.",
+    "Their batches are in the order of the files, ours are shuffled; they leave out the last 96 samples.",
     "Their biases move at 1/128 of the rate, because the batch is averaged twice; ours stay as they were drawn.",
     "Their numbers are float64 in NumPy, ours float32.",
 )

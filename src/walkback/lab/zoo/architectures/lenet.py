@@ -7,13 +7,17 @@ Each convolution with what follows it is a block, and so is the FC layer; the st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from walkback.errors import InputError
 from walkback.lab.zoo.architectures.images import AsImage, square_image
 from walkback.lab.zoo.architectures.normalisation import normalised_by
 from walkback.lab.zoo.architectures.small_cnn import Stage, channels_last
 from walkback.lab.zoo.contract import BlockModel, DataSpec
+from walkback.lab.zoo.options import require_at_least
 
 SIDE = 32
 
@@ -29,17 +33,21 @@ class Resized(nn.Module):
 
 
 @normalised_by("no norm")
-def lenet(data: DataSpec) -> BlockModel:
-    """Three convolutions of 5 × 5 with 6, 16 and 120 channels, an FC layer of 84, and a linear head.
+def lenet(data: DataSpec, *, channels: Sequence[int] = (6, 16, 120), fc_width: int = 84) -> BlockModel:
+    """Three convolutions of 5 × 5 with these channels, an FC layer, and a linear head.
 
     Images are square, of any side; a flat input of s² values is read as one channel, s × s.
     """
-    channels, side = square_image("lenet", data)
+    image_channels, side = square_image("lenet", data)
+    if len(channels) != 3:
+        raise InputError(f"architecture lenet: channels is {channels!r}; expected three numbers, one per convolution.")
+    require_at_least("architecture lenet", 1, channels=min(channels), fc_width=fc_width)
+    first, second, third = channels
     blocks = [
-        Stage(nn.Sequential(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2))),
-        Stage(nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2))),
-        Stage(nn.Sequential(nn.Conv2d(16, 120, 5), nn.ReLU())),
-        Stage(nn.Sequential(nn.Flatten(), nn.Linear(120, 84), nn.ReLU())),
+        Stage(nn.Sequential(nn.Conv2d(image_channels, first, 5), nn.ReLU(), nn.MaxPool2d(2))),
+        Stage(nn.Sequential(nn.Conv2d(first, second, 5), nn.ReLU(), nn.MaxPool2d(2))),
+        Stage(nn.Sequential(nn.Conv2d(second, third, 5), nn.ReLU())),
+        Stage(nn.Sequential(nn.Flatten(), nn.Linear(third, fc_width), nn.ReLU())),
     ]
-    stem = nn.Sequential(AsImage(channels, side), Resized())
-    return channels_last(BlockModel(stem, blocks, nn.Linear(84, data.classes), data))
+    stem = nn.Sequential(AsImage(image_channels, side), Resized())
+    return channels_last(BlockModel(stem, blocks, nn.Linear(fc_width, data.classes), data))
