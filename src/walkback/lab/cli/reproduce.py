@@ -50,7 +50,7 @@ def reproduce(
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
-    """Train the runs behind published numbers, and compare.
+    """Train the runs behind numbers that others published, and compare them.
 
     Without a name nothing is trained: what is on record is compared. An interrupted run is resumed.
     """

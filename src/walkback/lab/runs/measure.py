@@ -87,6 +87,8 @@ def _what_else(config: RunConfig, method: Method) -> Iterator[str]:
             "It was trained on the labels of the training split dealt out anew among its samples, once; accuracy and "
             "diagnostics are measured on the true labels of the test split."
         )
+    if method.model.output == "sigmoid":
+        yield "Its outputs are sigmoids, and its loss is a binary cross-entropy for each class, summed over classes."
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
         blocks = len(method.model.blocks)
