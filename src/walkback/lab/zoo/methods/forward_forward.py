@@ -68,8 +68,8 @@ class ForwardForward(CreditlessMethod):
         "gain judge it."
     )
     defined_on: ClassVar[str] = (
-        "networks of vectors whose blocks begin with a norm, such as resmlp, student_net and mlp with norm=length, so that "
-        "none can read how active the layer below was"
+        "networks of vectors whose blocks begin with a norm, such as resmlp, student_net and mlp with norm=length, so "
+        "that none can read how active the layer below was"
     )
     options_type: ClassVar[type[MethodOptions]] = ForwardForwardOptions
     options: ForwardForwardOptions
