@@ -37,7 +37,7 @@ def angles_of(config: RunConfig, stored: StoredRun) -> dict[str, Any] | None:
         return None
     dataset = dataset_of(config)
     run = assemble(config, dataset.spec)
-    found.restore(run)
+    found.restore_networks(run)
     inputs, targets = next(iter(Batches(dataset.train, SAMPLES).epoch(0)))
     deltas = delta_angles(run, inputs, targets)
     low, middle, high = deltas.quantile(torch.tensor([0.05, 0.5, 0.95], dtype=deltas.dtype)).tolist()
