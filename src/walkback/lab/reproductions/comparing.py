@@ -92,7 +92,7 @@ def run_ids(published: Reproduction) -> dict[str, str]:
     """The ids of its runs by name, without building one."""
     from walkback.lab.runs.config import merged
 
-    plain = {**published.settings, "seed": SEED}
+    plain = {"seed": SEED, **published.settings}
     return {"": run_id_of(plain)} | {each.name: run_id_of(merged(plain, each.changes)) for each in published.one_factor}
 
 

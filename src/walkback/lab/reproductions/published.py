@@ -70,13 +70,14 @@ class Reproduction:
         """The run that is meant to give the numbers."""
         from walkback.lab.runs.config import RunConfig
 
-        return RunConfig(seed=SEED, **self.settings)
+        return RunConfig(**{"seed": SEED, **self.settings})
 
     def configs(self) -> dict[str, RunConfig]:
         """That run as the empty name, and each run with one factor changed."""
         from walkback.lab.runs.config import RunConfig, merged
 
-        others = {each.name: RunConfig(seed=SEED, **merged(self.settings, each.changes)) for each in self.one_factor}
+        plain = {"seed": SEED, **self.settings}
+        others = {each.name: RunConfig(**merged(plain, each.changes)) for each in self.one_factor}
         return {"": self.config(), **others}
 
     @property

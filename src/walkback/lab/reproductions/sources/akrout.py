@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from walkback.lab.reproductions.published import Number, Quantity, Reproduction
+from walkback.lab.reproductions.published import Number, OneFactor, Quantity, Reproduction
 
 CODE = (
     "Akrout, Wilson, Humphreys, Lillicrap and Tweed, Deep learning without weight transport, NeurIPS 32, 2019; "
@@ -63,6 +63,17 @@ FOUND_ANGLES: dict[str, dict[Quantity, float]] = {
 }
 
 
+OTHER_SEEDS = tuple(
+    OneFactor(
+        f"seed {seed}",
+        "The delta angle is that of one sample: how far does it depend on what the network started from?",
+        {"seed": seed},
+    )
+    for seed in (123, 456)
+)
+"""Asked where the delta angle of the first run was more than two degrees off."""
+
+
 def _numbers(algorithm: str) -> tuple[Number, ...]:
     file = f"experiments/mnist/{algorithm}-V0/results.json"
     found = [
@@ -82,6 +93,7 @@ REPRODUCTIONS = tuple(
         settings={**NETWORK, "method": method, "learning_rate": rate, "method_options": options},
         numbers=_numbers(algorithm),
         differs=DIFFERS,
+        one_factor=OTHER_SEEDS if algorithm in ("fa", "wm") else (),
     )
     for algorithm, (title, method, rate, options) in SETTINGS.items()
 )
