@@ -254,6 +254,8 @@ def _sizes(found: dict[str, Any]) -> Grid:
 def _origin(content: dict[str, Any]) -> list[str]:
     load = content.get("load_average")
     busy = "not recorded" if load is None else f"{load:g} on {content['cores']} cores at its start"
+    if load is not None and load > content["cores"]:
+        busy += ": shared with other work"
     return [content["command"], content["date"], content["commit"][:12], busy]
 
 
