@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from walkback.errors import InputError, UnknownName
+from walkback.cli import main
+from walkback.errors import InputError, RecordError, UnknownName
 from walkback.lab.reproductions.angles import delta_angles, head_angle
 from walkback.lab.reproductions.catalogue import REPRODUCTIONS, named
 from walkback.lab.reproductions.comparing import Compared, compared, run_ids
@@ -122,6 +123,44 @@ def test_angles_of_another_kind_of_method_are_refused():
     run = assemble(RunConfig(**SETTINGS | {"method": "dfa"}, seed=1), DataSpec((5,), 4))
     with pytest.raises(InputError, match="feedback matrix"):
         delta_angles(run, torch.randn(2, 5), torch.tensor([0, 1]))
+
+
+def test_a_table_that_is_none_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "reproductions_angles.json").write_text('{"runs": 3}')
+    with pytest.raises(RecordError, match="no table 'runs'"):
+        compared(named(["akrout_fa"]), tmp_path)
+
+
+def test_a_record_of_another_run_is_refused(tmp_path):
+    ids = run_ids(REPRODUCTIONS["akrout_bp"]), run_ids(REPRODUCTIONS["akrout_kp"])
+    (tmp_path / "runs").mkdir()
+    other = (RESULTS / "runs" / f"{ids[1]['']}.json").read_text()
+    (tmp_path / "runs" / f"{ids[0]['']}.json").write_text(other)
+    with pytest.raises(RecordError, match="another run"):
+        compared(named(["akrout_bp"]), tmp_path)
+
+
+def test_the_verb_trains_what_is_missing_and_compares(tmp_path, monkeypatch, capsys):
+    def asked(*words):
+        monkeypatch.setattr("sys.argv", ["walkback", "lab", "reproduce", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        return ended.value.code
+
+    tiny = replace(ONE, settings=SETTINGS | {"epochs": 1}, numbers=NUMBERS[:1], one_factor=())
+    monkeypatch.setitem(REPRODUCTIONS, "one", tiny)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    assert asked("--list") == 0
+    assert "not run" in capsys.readouterr().out
+    assert asked("one", "--workers", "1", "--write", "page.md") == 0
+    shown = capsys.readouterr().out
+    (record_file,) = (tmp_path / "results" / "runs").glob("*.json")
+    assert record_file.stem == tiny.config().run_id
+    measured = compared([tiny], tmp_path / "results")[0]
+    assert f"{measured.numbers[''][0].here:.2f} %" in shown
+    assert "## one" in (tmp_path / "page.md").read_text()
+    assert asked("two") == 2
 
 
 def test_the_page_is_up_to_date():

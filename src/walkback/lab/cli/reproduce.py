@@ -56,7 +56,7 @@ def reproduce(
     """
     from walkback.lab.reproductions.catalogue import named
     from walkback.lab.reproductions.comparing import compared
-    from walkback.lab.reproductions.page import TITLE, overview, page_of
+    from walkback.lab.reproductions.page import TITLE, overview, page_of, sections
     from walkback.present.page import Page
     from walkback.protocol.schema import write_whole
 
@@ -72,8 +72,9 @@ def reproduce(
         _measure_angles(wanted, store, results)
     if page is not None:
         write_whole(page, page_of(compared(named([]), results)).markdown())
-    shown = page_of(compared(wanted, results)) if names and not listed else None
-    for block in (shown or Page(TITLE, [overview(compared(wanted, results))])).blocks():
+    found = compared(wanted, results)
+    details = sections(found) if names and not listed else []
+    for block in Page(TITLE, [overview(found), *details]).blocks():
         output().print(block)
     for run_id, error in errors.items():
         output().print(f"run {run_id} failed: {error}")
@@ -89,22 +90,25 @@ def _store(runs: Path | str | None, results: Path) -> RunStore:
 def _estimate(wanted: Sequence[Reproduction], results: Path) -> None:
     import torch
 
-    from walkback.lab.reproductions.comparing import ESTIMATE_FILE
+    from walkback.lab.reproductions.comparing import ESTIMATE_FILE, table_in
     from walkback.lab.reproductions.estimate import estimated
 
     torch.set_num_threads(1)
-    path = _kept(folder_for(results) / ESTIMATE_FILE, estimated(wanted, output().print))
+    path = folder_for(results) / ESTIMATE_FILE
+    found = estimated(wanted, output().print)
+    for table in ("seconds_per_epoch", "core_hours"):
+        found[table] = table_in(path, table) | found[table]
+    _kept(path, found)
     output().print(f"kept in {path}")
 
 
 def _measure_angles(wanted: Sequence[Reproduction], store: RunStore, results: Path) -> None:
     """Ask the weights of finished runs for the angles that are not on record; where they are not here, it stays so."""
     from walkback.lab.reproductions.angles import angles_of
-    from walkback.lab.reproductions.comparing import ANGLES_FILE
-    from walkback.protocol.schema import read_json
+    from walkback.lab.reproductions.comparing import ANGLES_FILE, table_in
 
     path = folder_for(results) / ANGLES_FILE
-    known: dict[str, Any] = read_json(path)["runs"] if path.exists() else {}
+    known = table_in(path, "runs")
     before = dict(known)
     for each in wanted:
         for config in each.configs().values() if each.has_angles else ():

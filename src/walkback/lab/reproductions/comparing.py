@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from walkback.errors import RecordError
 from walkback.lab.reproductions.published import ANGLES, POINTS, SEED, Number, Reproduction
 from walkback.lab.runs.ids import held_to_id, run_id_of
+from walkback.lab.runs.shapes import require_result
 from walkback.protocol.schema import read_json
 
 ANGLES_FILE, ESTIMATE_FILE = "reproductions_angles.json", "reproductions_estimate.json"
@@ -98,16 +100,25 @@ def run_ids(published: Reproduction) -> dict[str, str]:
 
 def compared(wanted: Iterable[Reproduction], results: Path) -> list[Compared]:
     """Each with whatever the folder of results holds."""
-    angles = _if_there(results / ANGLES_FILE).get("runs", {})
-    hours = _if_there(results / ESTIMATE_FILE).get("core_hours", {})
+    angles, hours = table_in(results / ANGLES_FILE, "runs"), table_in(results / ESTIMATE_FILE, "core_hours")
     return [Compared(each, _on_record(each, results), angles, hours) for each in wanted]
 
 
 def _on_record(published: Reproduction, results: Path) -> dict[str, dict[str, Any]]:
     files = {name: (run_id, results / "runs" / f"{run_id}.json") for name, run_id in run_ids(published).items()}
-    return {name: held_to_id(read_json(path), run_id, path) for name, (run_id, path) in files.items() if path.exists()}
+    return {
+        name: require_result(held_to_id(read_json(path), run_id, path), path)
+        for name, (run_id, path) in files.items()
+        if path.exists()
+    }
 
 
-def _if_there(path: Path) -> dict[str, Any]:
-    found = read_json(path) if path.exists() else {}
-    return found if isinstance(found, dict) else {}
+def table_in(path: Path, name: str) -> dict[str, Any]:
+    """A table of a file of results; nothing where there is no such file."""
+    if not path.exists():
+        return {}
+    found = read_json(path)
+    table = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(table, dict):
+        raise RecordError(f"{path} has no table {name!r}. Remove it, and let `walkback lab reproduce` make it anew.")
+    return table

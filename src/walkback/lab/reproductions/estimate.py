@@ -32,6 +32,5 @@ def estimated(wanted: Iterable[Reproduction], say: Callable[[str], None], steps:
         "clock": "CPU time of one thread",
         "seconds_per_epoch": paces,
         "core_hours": hours,
-        "all": round(sum(hours.values()), 2),
         **stamp(),
     }

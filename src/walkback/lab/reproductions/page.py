@@ -15,7 +15,8 @@ INTRODUCTION = (
     f"where the run here is within {POINTS:g} points of it, or within {POINTS:g} degrees of an angle; the rule and the "
     f"settings were fixed before the runs. Every run has seed {SEED}, and every accuracy is that of the whole test "
     "split. Where a number differs, runs with one factor changed show what from, and all that were made are listed. "
-    "Where a table could not be checked, it is not compared with."
+    "Of errors of one per cent two points are no hard test; the difference stands beside each. Where a table could not "
+    "be checked, it is not compared with."
 )
 
 
@@ -28,8 +29,7 @@ def page_of(found: Sequence[Compared]) -> Page:
         Code("walkback lab reproduce NAME\nwalkback lab reproduce --list"),
         overview(found),
     ]
-    for each in found:
-        parts += _section(each)
+    parts += sections(found)
     parts += [Heading("Looked for, and not compared with")]
     parts += [Grid(("what", "why not"), list(LOOKED_FOR.items()), "ll")]
     return Page(TITLE, parts)
@@ -41,6 +41,11 @@ def overview(found: Sequence[Compared]) -> Grid:
         [each.published.name, each.published.title, WORDS[each.state], _largest(each), _hours(each)] for each in found
     ]
     return Grid(("name", "what", "state", "largest difference", "core-hours"), rows, "lllrr")
+
+
+def sections(found: Sequence[Compared]) -> list[Part]:
+    """What each is, what was published, what came of it, and what was tried."""
+    return [part for each in found for part in _section(each)]
 
 
 def _section(each: Compared) -> list[Part]:

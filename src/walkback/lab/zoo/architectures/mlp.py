@@ -66,7 +66,7 @@ class HiddenLayer(SkiplessBlock):
         """f(h)."""
         hidden = self.linear(hidden if self.before is None else self.before(hidden))
         hidden = self.activation(hidden if self.between is None else self.between(hidden))
-        return hidden if self.behind is None else self.behind(hidden)  # type: ignore[no-any-return]
+        return hidden if self.behind is None else self.behind(hidden)
 
 
 @normalised_by("no norm, unless `norm` says otherwise")
