@@ -143,7 +143,7 @@ def test_how_the_network_is_divided_and_called(script, tmp_path):
     assert parts == "stem: net.stem; blocks: net.blocks.* (2); between: nothing; head: net.head"
     done = walkback("diagnose", f"{script}:pair", "--blocks", "blocks.*,!blocks.1", "--logits", "y")
     assert "of which logits='y' picks nothing" in done.stderr
-    assert "which is no JSON" in walkback("diagnose", f"{script}:pair", "--forward-kwargs", "{").stderr
+    assert "not valid JSON" in walkback("diagnose", f"{script}:pair", "--forward-kwargs", "{").stderr
     assert "expected a JSON object" in walkback("diagnose", f"{script}:pair", "--forward-kwargs", "[1]").stderr
 
 

@@ -144,7 +144,7 @@ def test_a_file_without_figures_is_no_trace(walkback, tmp_path):
     (tmp_path / "trace.jsonl").write_text("{}\n")
     status, _, error = walkback("watch", tmp_path / "trace.jsonl", "--once")
     assert status == 2
-    assert "is no trace" in error
+    assert "is not a trace" in error
 
 
 @pytest.mark.parametrize("name", ["../../evil", "a/b", "x" * 400, "a\x1b[31m", "", ".hidden"])

@@ -90,9 +90,9 @@ def test_without_a_form_it_is_printed():
         ("", "is not JSON"),
         ("{", "is not JSON"),
         ("[]", "no networks"),
-        ("{}", "no record that replay knows"),
+        ("{}", "not a record that replay knows"),
         ('{"result_version": 1}', "is not the result of a run"),
-        ('{"audit_version": 1}', "is damaged, or no record"),
+        ('{"audit_version": 1}', "is corrupt"),
         ('{"schema_version": 99, "readings": []}', "schema_version 99"),
     ],
 )

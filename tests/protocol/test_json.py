@@ -54,7 +54,7 @@ def test_what_is_said_twice_is_refused(tmp_path, text):
     with pytest.raises(ValueError, match="it contradicts itself: 'a' is in one object twice"):
         parse_json(text)
     (tmp_path / "twice.json").write_text(text)
-    with pytest.raises(RecordError, match=r"twice\.json cannot be believed: .* 'a' is in one object twice"):
+    with pytest.raises(RecordError, match=r"twice\.json contradicts itself: .* 'a' is in one object twice"):
         read_json(tmp_path / "twice.json")
 
 

@@ -46,7 +46,7 @@ def test_nan_strings_in_a_record_are_non_finite_not_passed(tmp_path):
     [
         ("{", "is not JSON"),
         ("", "is not JSON"),
-        ("3", "no record that replay knows"),
+        ("3", "not a record that replay knows"),
         ("[]", "holds no networks"),
         ('{"reports": {}}', "holds no networks"),
         ('{"reports": {"a": {"x": 1}}}', "report a holds no measurements"),

@@ -78,7 +78,7 @@ def test_half_a_line_is_dropped_with_a_warning_and_cut_off_before_the_next(tmp_p
     append(path, LINE)
     with path.open("a") as file:
         file.write('{"epoch":2,"residual_no')
-    with pytest.warns(UserWarning, match="not written to its end"):
+    with pytest.warns(UserWarning, match="incomplete"):
         assert read_trace(path) == [LINE]
     with pytest.warns(UserWarning, match="dropped"):
         trace = open_for_adding(path)
@@ -165,5 +165,5 @@ def test_counts_that_nobody_would_read_are_refused(tmp_path, counts):
 def test_a_line_that_says_a_figure_twice_is_refused(tmp_path, name):
     path = tmp_path / "trace.jsonl"
     path.write_text(f'{{"epoch": 1, "residual_norms": ["NaN", 1.0], "{name}": [1.0, 1.0]}}\n')
-    with pytest.raises(RecordError, match=r"line 1 cannot be believed: .* 'residual_norms' is in one object twice"):
+    with pytest.raises(RecordError, match=r"line 1 contradicts itself: .* 'residual_norms' is in one object twice"):
         read_trace(path)

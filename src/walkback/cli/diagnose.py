@@ -104,7 +104,7 @@ def _from_json(text: str | None) -> dict[str, Any] | None:
     try:
         arguments = parse_json(text)
     except ValueError as error:
-        raise InputError(f"--forward-kwargs is {shortened(text)}, which is no JSON: {error}.") from None
+        raise InputError(f"--forward-kwargs is {shortened(text)}, which is not valid JSON: {error}.") from None
     if not isinstance(arguments, dict):
         raise InputError(
             f"--forward-kwargs is {shortened(text)}; expected a JSON object such as '{{\"causal\": true}}'."

@@ -47,7 +47,7 @@ def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path
     folders = {(place if place.is_dir() else place.parent).resolve() for place in read}
     for path in paths:
         if path.is_file() and any(_is_record(path.resolve(), folder) for folder in folders):
-            raise InputError(f"cannot write {path}: it is a record, of the folder that is read. Give another path.")
+            raise InputError(f"cannot write {path}: it is a record that this command reads. Give another path.")
 
 
 def _require_an_end(link: Path) -> None:
@@ -70,7 +70,7 @@ def require_apart(outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:
                 raise InputError(f"cannot write two outputs to one file, {other} and {path}. Give each its own.")
         for place in read:
             if _same(path, place):
-                raise InputError(f"cannot write {path}: it is {place}, which is read. Give another path.")
+                raise InputError(f"cannot write {path}: it is {place}, which this command reads. Give another path.")
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -78,7 +78,7 @@ def report(
     if template is not None:
         return _write_template(template, targets or [], runs, out)
     if out is not None and renderer is None:
-        raise InputError("--out is where a form is written: give --template or --as too, or name a file with --html.")
+        raise InputError("--out needs --template or --as, which say what to write there. For a page, use --html FILE.")
     if not targets:
         raise InputError("there is nothing to report on. Give a report, an audit, a run or a trace.")
     if renderer is not None:

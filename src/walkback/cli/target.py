@@ -62,7 +62,8 @@ def run_theirs(step: Callable[[], Made], what: str) -> Made:
         theirs = [frame for frame in frames if not _is_library(frame.filename)]
         where = (theirs or frames)[-1]
         raise InputError(
-            f"{what} raised {type(error).__name__}: {error} (at {where.filename}:{where.lineno}). Fix it and run again."
+            f"{what} raised {type(error).__name__}: {error} (at {where.filename}:{where.lineno}). "
+            "Correct that code, then run again."
         ) from error
 
 

@@ -102,6 +102,6 @@ def read_json(path: str | Path) -> Any:
     except OSError as error:
         raise RecordError(f"cannot read {source}: {error.strerror}. Give the path of a JSON file.") from None
     except SaidTwice as error:
-        raise RecordError(f"{source} cannot be believed: {error}. Make it again, or give another.") from None
+        raise RecordError(f"{source} contradicts itself: {error}. Create it again, or give another file.") from None
     except ValueError as error:
         raise RecordError(f"{source} is not JSON ({error}). Expected a file that walkback wrote.") from None

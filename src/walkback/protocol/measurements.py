@@ -159,7 +159,7 @@ class Measurements(Record):
     def _sites_agree(self) -> Measurements:
         lengths = {name: len(value) for name in per_site() if isinstance(value := self.value_of(name), tuple)}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"one figure per site was expected, but the numbers of sites differ: {lengths}")
+            raise ValueError(f"expected one value per site, but the numbers of sites differ: {lengths}")
         count = next(iter(lengths.values()), None)
         if count == 0:
             raise ValueError("no sites: expected the figures of h_0 … h_L")

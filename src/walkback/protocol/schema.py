@@ -155,6 +155,14 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
+def corrupt(source: object, error: ValidationError) -> RecordError:
+    """The refusal of a file whose content does not have the shape of its kind."""
+    why = explain(error)
+    return RecordError(
+        f"{source} is corrupt, or not a record of this version ({why}). Create it again, or give another file."
+    )
+
+
 @contextmanager
 def naming_source(source: object) -> Iterator[None]:
     """What is refused deep inside a record is told with the file that it is from.
@@ -167,9 +175,7 @@ def naming_source(source: object) -> Iterator[None]:
     except InputError as error:
         raise error if str(source) in str(error) else type(error)(f"{source}: {error}") from None
     except ValidationError as error:
-        raise RecordError(
-            f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
-        ) from None
+        raise corrupt(source, error) from None
 
 
 def load_record(kind: type[Loaded], data: Any, source: str) -> Loaded:

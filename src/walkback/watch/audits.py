@@ -23,7 +23,7 @@ def networks(found: Found) -> Iterator[Network]:
     read = _READERS.get(found.kind)
     if read is None:
         raise RecordError(
-            f"{found.path} is {found.told}: no record that replay knows. Expected a walkback report, an audit with "
+            f"{found.path} is {found.told}, not a record that replay knows. Expected a walkback report, an audit with "
             "'reports', or a list of rows with 'h_norms' and 'g_norms'; of a log of another program, say with --map "
             "which column is which."
         )

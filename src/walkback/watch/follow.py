@@ -78,5 +78,5 @@ class TraceFollower:
         found = self._runs.found
         if found and not any(run.holds_figures for run in found):
             raise RecordError(
-                f"{self.path} is no trace: its lines hold neither norms nor gradients. Give what a monitor wrote."
+                f"{self.path} is not a trace: its lines hold neither norms nor gradients. Give what a monitor wrote."
             )

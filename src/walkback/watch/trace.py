@@ -224,7 +224,7 @@ def _parsed(text: str, where: str) -> tuple[TraceLine, Measurements]:
             parse_json(text)  # which is slower, and looks for what is said twice
         return line, line.measurements()
     except SaidTwice as error:
-        raise RecordError(f"{where} cannot be believed: {error}. Put it right, or remove it.") from None
+        raise RecordError(f"{where} contradicts itself: {error}. Correct it, or remove it.") from None
     except ValidationError as error:
         raise RecordError(f"{where} is not a line of a trace: {explain(error)}.") from None
     except InputError as error:

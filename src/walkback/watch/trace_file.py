@@ -61,9 +61,7 @@ class GrowingFile:
         codecs.getincrementaldecoder("utf-8")().decode(rest)  # half a letter at its end is no fault
         if _is_json(rest):
             return True
-        warnings.warn(
-            f"{self.path}: the last line was not written to its end, and is dropped.", WalkbackWarning, stacklevel=5
-        )
+        warnings.warn(f"{self.path}: the last line is incomplete and was dropped.", WalkbackWarning, stacklevel=5)
         return False
 
 

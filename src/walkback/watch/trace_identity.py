@@ -94,7 +94,7 @@ def check_may_go_on(
         return
     if there is None:
         raise InputError(
-            f"{path} holds a run already: {held}, without a name. To go on with it, from a checkpoint, pass "
+            f"{path} holds a run already: {held}, without a name. To resume it from a checkpoint, pass "
             "resume=True and no run=; a new run needs a path of its own."
         )
     if (named and own.run == there.run) or (resume and not named):
@@ -102,7 +102,7 @@ def check_may_go_on(
     came = f"; this is run {own.run!r}" if named else ""
     raise InputError(
         f"{path} holds a run already: run {there.run!r} of this network, begun {there.started}, {held}{came}. "
-        f"To go on with it, from a checkpoint, pass resume=True or run={there.run!r}; a new run needs a "
+        f"To resume it from a checkpoint, pass resume=True or run={there.run!r}; a new run needs a "
         "path of its own."
     )
 

@@ -228,7 +228,7 @@ def test_what_is_damaged_in_a_baseline_is_told_of_the_baseline(walkback, tmp_pat
     (frozen / "result.json").write_text(json.dumps(result | {"accuracy": "y"}))
     status, _, err = walkback("diagnose", main)
     assert status == 2
-    assert f"the result of run {frozen.name} is damaged" in err
+    assert f"the result of run {frozen.name} is corrupt" in err
 
 
 def test_empty_places_and_blocks_are_not_taken_for_none(walkback, tmp_path):
@@ -357,7 +357,7 @@ def test_a_damaged_checkpoint_is_told_in_one_line(walkback, tmp_path):
     assert status == 0
     (told,) = [line for line in err.splitlines() if "checkpoint" in line]
     assert told.startswith("walkback: checkpoint ")
-    assert "is damaged" in told
+    assert "is corrupt" in told
     assert "UserWarning" not in err
 
 
@@ -412,7 +412,7 @@ def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "the same command goes on with it" in err
+    assert "the same command resumes it" in err
     assert "walkback lab train --method dfa" in err
     assert "Traceback" not in err
 

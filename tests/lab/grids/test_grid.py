@@ -247,7 +247,7 @@ def test_a_file_that_is_no_audit_is_not_replaced(copy):
     on_record.write_text("{}")
     done = audit(copy, *GRID, "--no-train")
     assert done.returncode == 2
-    assert "is no audit" in done.stderr
+    assert "is not an audit" in done.stderr
     assert on_record.read_text() == "{}"
 
 

@@ -165,5 +165,5 @@ def test_ctrl_c_ends_the_workers_too_and_exits_130(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "the same command goes on where this one was" in said
+    assert "run the same command again to resume" in said
     assert not any(lock.is_held(path) for path in tmp_path.glob("runs/*/lock"))

@@ -157,7 +157,7 @@ def test_ray_local_listens_on_loopback_alone_and_ctrl_c_ends_its_tasks(tmp_path)
     trainers = [int(path.read_text()) for path in tmp_path.glob("runs/*/lock") if path.read_text().strip()]
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
-    assert "the same command goes on where this one was" in process.stderr.read().decode()
+    assert "run the same command again to resume" in process.stderr.read().decode()
     process.stderr.close()
     assert len(sockets) >= 4, "gcs_server, raylet, its agent and a worker listen somewhere"
     assert not {who: ip for who, ip in sockets.items() if not ip.startswith(("127.", "::ffff:127.")) and ip != "::1"}

@@ -63,7 +63,7 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_used(interrupted, t
     if damage == "one byte":
         content[-100] ^= 1
     path.write_bytes({"cut short": content[: len(content) // 2], "empty": b"", "one byte": content}[damage])
-    with pytest.warns(UserWarning, match=r"epoch-00002\.safetensors.*damaged"):
+    with pytest.warns(UserWarning, match=r"epoch-00002\.safetensors.*corrupt"):
         resumed = train_or_resume(config, store)
     assert_same_run(resumed, train_or_resume(config, RunStore(tmp_path / "whole")))
 
@@ -72,7 +72,7 @@ def test_with_all_of_them_damaged_training_starts_anew(interrupted, tmp_path):
     config, store = interrupted
     for path in checkpoint.stored(store.run(config).checkpoints):
         path.write_bytes(path.read_bytes()[:1000])
-    with pytest.warns(UserWarning, match="damaged"):
+    with pytest.warns(UserWarning, match="corrupt"):
         resumed = train_or_resume(config, store)
     assert_same_run(resumed, train_or_resume(config, RunStore(tmp_path / "whole")))
 
@@ -82,7 +82,7 @@ def test_a_run_that_starts_anew_keeps_its_own_checkpoints(interrupted):
     run = store.run(config)
     for path in checkpoint.stored(run.checkpoints):
         path.write_bytes(path.read_bytes()[:1000])
-    with pytest.warns(UserWarning, match="damaged"), pytest.raises(KeyboardInterrupt):
+    with pytest.warns(UserWarning, match="corrupt"), pytest.raises(KeyboardInterrupt):
         train_or_resume(config, store, InterruptAfter(1))
     assert checkpoint.newest(run.checkpoints).epoch == 1
 
@@ -141,7 +141,7 @@ def test_a_pickle_in_the_place_of_a_checkpoint_is_passed_over(interrupted, tmp_p
 
 def test_other_safetensors_files_and_missing_ones_are_refused(tmp_path):
     save_file({"weight": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(RunError, match="no checkpoint of walkback"):
+    with pytest.raises(RunError, match="not a walkback checkpoint"):
         checkpoint.load(tmp_path / "other.safetensors")
     with pytest.raises(RunError, match="cannot read"):
         checkpoint.load(tmp_path / "missing.safetensors")
@@ -292,9 +292,9 @@ def test_a_header_that_was_changed_is_damage_too(interrupted, field, value):
     path = newest_file(*interrupted)
     header, tensors = contents(path)
     save_file(tensors, path, header | {field: value})
-    with pytest.raises(RunError, match="damaged"):
+    with pytest.raises(RunError, match="corrupt"):
         checkpoint.load(path)
     del header[field]
     save_file(tensors, path, header)
-    with pytest.raises(RunError, match="damaged"):
+    with pytest.raises(RunError, match="corrupt"):
         checkpoint.load(path)

@@ -80,7 +80,7 @@ def test_a_line_without_its_checkpoint_and_a_damaged_checkpoint_are_passed_over(
     run_id = tiny(epochs=3).run_id
     store.objects.write(f"{run_id}/epochs/00003.json", b'{"epoch":3,"accuracy":0.9,"learning_rate":1,"seconds":1}')
     store.objects.write(f"{run_id}/checkpoints/epoch-00002.safetensors", b"half a checkp")
-    with pytest.warns(WalkbackWarning, match=r"epoch-00002\.safetensors is damaged"):
+    with pytest.warns(WalkbackWarning, match=r"epoch-00002\.safetensors is corrupt"):
         run = train_or_resume(tiny(epochs=3), again(store))
     assert without_times(run.result()) == without_times(whole.result())
 
@@ -164,7 +164,7 @@ def test_an_object_that_is_gone_is_left_out_and_one_that_cannot_be_read_is_an_er
 
 @pytest.mark.parametrize("address", ["nonsense://place", "s3://", "s3:///"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(InputError, match=f"{address} is no address of runs"):
+    with pytest.raises(InputError, match=f"{address} is not an address of runs"):
         open_store(address)
 
 

@@ -53,7 +53,7 @@ def test_what_is_on_record_has_its_shape():
 
 @pytest.mark.parametrize("name", REQUIRED)
 def test_every_field_that_is_read_must_be_there(name):
-    with pytest.raises(RecordError, match=rf"run.json is damaged.*{name}: Field required"):
+    with pytest.raises(RecordError, match=rf"run.json is corrupt.*{name}: Field required"):
         require_result({key: value for key, value in RESULT.items() if key != name}, "run.json")
 
 
@@ -86,7 +86,7 @@ def test_a_fault_of_our_own_stays_one(fault):
 def test_what_is_refused_inside_a_record_names_its_file():
     with pytest.raises(InputError, match=r"^a.json: no$"), naming_source("a.json"):
         raise InputError("no")
-    with pytest.raises(RecordError, match=r"a.json is damaged.*residual_norms"), naming_source("a.json"):
+    with pytest.raises(RecordError, match=r"a.json is corrupt.*residual_norms"), naming_source("a.json"):
         DiagnosticReport.model_validate({"residual_norms": "large"})
 
 
@@ -103,4 +103,4 @@ def test_a_fault_of_our_own_ends_a_command_with_its_traceback_and_no_word_of_dam
     assert ended.value.code == 2
     assert "Traceback" in error
     assert "KeyError: 'nothing'" in error
-    assert "damaged" not in error
+    assert "corrupt" not in error

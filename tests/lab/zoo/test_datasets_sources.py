@@ -384,7 +384,7 @@ def test_a_cache_that_claims_more_than_it_holds_is_told_as_the_data_file(cache: 
     file = cache / "cifar10.npz"
     file.write_bytes(claims_40_gib(b""))
     with pytest.raises(
-        DataError, match=rf"the cached {file} is damaged \(train_images.npy holds 0 bytes, .* 42,949,67"
+        DataError, match=rf"the cached {file} is corrupt \(train_images.npy holds 0 bytes, .* 42,949,67"
     ):
         load_cifar()
 

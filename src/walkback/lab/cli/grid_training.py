@@ -65,5 +65,5 @@ def train_under_display(runs: Sequence[RunConfig], store: RunStore, executor: Ex
         with executor.ready() as places, watching(Board(missing, len(runs) - len(missing), places)) as watcher:
             return train_missing(missing, store, executor, watcher, watcher.say)
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on where this one was", err=True)
+        typer.echo("stopped; run the same command again to resume", err=True)
         raise

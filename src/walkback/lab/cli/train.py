@@ -121,7 +121,7 @@ def _trained(config: RunConfig, store: RunStore) -> StoredRun:
         with watching(f"{config.run_id} {config.name}") as progress:
             return train_or_resume(config, store, progress)
     except KeyboardInterrupt:
-        typer.echo(f"run {config.run_id} stopped; the same command goes on with it:\n  {config.command}", err=True)
+        typer.echo(f"run {config.run_id} stopped; the same command resumes it:\n  {config.command}", err=True)
         raise
 
 

@@ -80,7 +80,7 @@ def _show_one(console: Console, name: str) -> None:
     if name not in owners:
         from walkback.errors import UnknownName
 
-        raise UnknownName(f"the zoo holds nothing called {name!r}. {did_you_mean(name, owners)}")
+        raise UnknownName(f"the zoo has nothing called {name!r}. {did_you_mean(name, owners)}")
     section, registry = owners[name]
     doc = registry.load(name).__doc__ or ""
     console.print(f"{registry.kind} {name}\n", style="bold")

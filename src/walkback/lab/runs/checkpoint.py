@@ -193,16 +193,16 @@ def load(path: str | Path) -> Checkpoint:
             header = dict(file.metadata() or {})
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, ValueError) as error:
-        raise DamagedCheckpoint(f"checkpoint {source} is damaged or cut short ({error}).") from None
+        raise DamagedCheckpoint(f"checkpoint {source} is corrupt or cut short ({error}).") from None
     if header.get("format") != FORMAT:
-        raise RunError(f"{source} is a safetensors file, but no checkpoint of walkback. Give one that it wrote.")
+        raise RunError(f"{source} is a safetensors file, but not a walkback checkpoint. Give one that walkback wrote.")
     if header.get("version") != VERSION:
         raise RunError(
             f"{source} is a checkpoint of version {header.get('version')}, and this walkback reads {VERSION}. "
-            "Go on with the walkback that wrote it, or move it away to train anew."
+            "Resume it with the version of walkback that wrote it, or move it elsewhere to train from the start."
         )
     if header.pop("digest", None) != digest(tensors, header):
-        raise DamagedCheckpoint(f"checkpoint {source} is damaged: its contents do not match its digest.")
+        raise DamagedCheckpoint(f"checkpoint {source} is corrupt: its contents do not match its digest.")
     try:
         settings, epoch, commits = (parse_json(header[name]) for name in ("config", "epoch", "commits"))
         words, counted = header["random"], isinstance(epoch, int) and epoch >= 0 and isinstance(commits, list)

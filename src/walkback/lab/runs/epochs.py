@@ -51,7 +51,7 @@ def append(path: Path, record: EpochRecord) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise RunError(
-            f"cannot write {path}: {error.strerror}. The run goes on from its last checkpoint with the same command."
+            f"cannot write {path}: {error.strerror}. Run the same command again to resume from the last checkpoint."
         ) from None
 
 
@@ -70,10 +70,10 @@ def _parsed(line: str, where: str) -> EpochRecord:
     except ValidationError as error:
         raise RunError(f"{where} is not an epoch's record: {explain(error)}.") from None
     except ValueError as error:
-        why = f"cannot be believed: {error}" if isinstance(error, SaidTwice) else "is not JSON"
+        why = f"contradicts itself: {error}" if isinstance(error, SaidTwice) else "is not JSON"
         raise RunError(
-            f"{where} {why}. Put the line right, or remove the run's folder to train it anew: without its trace "
-            "a run cannot be resumed."
+            f"{where} {why}. Correct the line, or remove the run's directory to train from the start: a run cannot "
+            "be resumed without its trace."
         ) from None
 
 

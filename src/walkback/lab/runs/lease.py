@@ -66,7 +66,7 @@ class Lease:
     def check(self) -> None:
         """Raise where someone else has the run by now."""
         if self.lost.is_set():
-            raise RunTaken(f"{self.what} was taken over by another process, which goes on with it.")
+            raise RunTaken(f"{self.what} was taken over by another process, which continues it.")
 
     def _take(self, seconds: float) -> None:
         """Watch the lease until it is free, or has not been written to for as long as it lasts."""
@@ -85,7 +85,7 @@ class Lease:
         self._write(first=content is None)
         while (now := read(self.objects, self.key)).get("token") != self.token:
             if not self.claim.outranks(now):
-                raise RunTaken(f"{self.what} was taken by another process at the same moment, which goes on with it.")
+                raise RunTaken(f"{self.what} was taken at the same moment by another process, which continues it.")
             self._write()  # an earlier attempt renewed it meanwhile, and will notice
 
     def _free(self, current: dict[str, Any]) -> bool:

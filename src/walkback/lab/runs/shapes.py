@@ -15,7 +15,7 @@ from walkback.errors import RecordError
 from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.ids import ID_LENGTH, is_id
 from walkback.protocol.contradictions import ROUNDING
-from walkback.protocol.schema import explain
+from walkback.protocol.schema import corrupt
 
 Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 Options = dict[str, Any]
@@ -153,9 +153,7 @@ def require_shape(shape: type[Shape], data: Any, source: object) -> dict[str, An
     try:
         shape.model_validate(data)
     except ValidationError as error:
-        raise RecordError(
-            f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
-        ) from None
+        raise corrupt(source, error) from None
     assert isinstance(data, dict)
     return data
 
@@ -186,6 +184,4 @@ def require_line(line: Mapping[str, Any], source: object) -> EpochRecord:
     try:
         return EpochRecord.model_validate(line)
     except ValidationError as error:
-        raise RecordError(
-            f"{source} is damaged, or no record of this version ({explain(error)}). Make it again, or give another."
-        ) from None
+        raise corrupt(source, error) from None

@@ -161,7 +161,7 @@ class StoredRun:
     def result(self) -> dict[str, Any]:
         """What the finished run left; a run that is not finished is refused."""
         if not self.finished:
-            raise RunError(f"run {self.run_id} is not finished. Go on with: {todays(self.settings['command'])}")
+            raise RunError(f"run {self.run_id} is not finished. Resume it with: {todays(self.settings['command'])}")
         result = read_json(self.result_file)
         if not isinstance(result, dict) or not result.keys() >= RESULT_PARTS:
             raise RecordError(f"{self.result_file} is not the result of a run. Remove it, and train the run again.")

@@ -176,5 +176,5 @@ def _check_same_run(found: checkpoint.Checkpoint, config: RunConfig) -> None:
     if found.config.run_id != config.run_id:
         raise RunError(
             f"{found.path} belongs to run {found.config.run_id}, not to {config.run_id}. "
-            "Move it away; the folder of a run holds that run alone."
+            "Move it elsewhere; the directory of a run holds that run alone."
         )

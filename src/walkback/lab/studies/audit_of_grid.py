@@ -134,7 +134,7 @@ def _on_record(path: Path, name: str, shape: type[Shape]) -> list[dict[str, Any]
     found = data.get(name) if isinstance(data, dict) else None
     if not isinstance(found, list):
         raise RecordError(
-            f"{path} is no audit: it has no list of {name}. Give this one another --name, or move it away."
+            f"{path} is not an audit: it has no list of {name}. Give this one another --name, or move it away."
         )
     return [require_shape(shape, entry, path) for entry in found]
 
@@ -143,7 +143,7 @@ def _refuse(path: Path, what: str, lost: Sequence[str]) -> None:
     if lost:
         named = ", ".join(lost[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-        raise InputError(f"{path} holds {what}: {named}{more}. Give this one another --name, or move that away.")
+        raise InputError(f"{path} holds {what}: {named}{more}. Give this one another --name, or move that file.")
 
 
 def write_audit(path: Path, audit: Mapping[str, Any]) -> None:

@@ -163,7 +163,7 @@ def read_cache(archive: Archive[Content], root: Path | str | None = None) -> Con
     except FileNotFoundError:
         raise CacheMissError(f"nothing at {file}") from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
-        raise DataError(f"the cached {file} is damaged ({error})") from None
+        raise DataError(f"the cached {file} is corrupt ({error})") from None
     return verified(archive, content, f"the cached {file}")
 
 

@@ -90,8 +90,8 @@ def fetch(
     say = progress or (lambda _line: None)
     if archive is None:
         if source or path:
-            raise DataError(f"{name} is made on the spot; there is nothing to fetch. Leave out the source and path.")
-        say(f"{name}: made on the spot, nothing to fetch")
+            raise DataError(f"{name} is generated, so there is nothing to fetch. Leave out the source and path.")
+        say(f"{name}: generated when needed, nothing to fetch")
     elif path is not None:
         keep(archive, take_copy(archive, Path(path)), root, say)
     elif source is not None:

@@ -64,7 +64,7 @@ def check_raw(raw: Raw, where: str) -> Raw:
     if raw.labels.shape != raw.images.shape[:1] or raw.labels.dtype.kind not in "iu":
         raise DataError(
             f"{where} holds {raw.labels.dtype} labels of shape {raw.labels.shape} "
-            f"for {len(raw.images)} images; expected one whole number an image."
+            f"for {len(raw.images)} images; expected one integer per image."
         )
     if len(raw.labels) and not 0 <= int(raw.labels.min()) <= int(raw.labels.max()) < 256:
         raise DataError(f"{where} holds labels outside 0 to 255; expected class numbers.")

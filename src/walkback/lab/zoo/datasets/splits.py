@@ -28,7 +28,7 @@ class Preparation:
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.std) or not self.mean:
-            raise InputError(f"{len(self.mean)} means and {len(self.std)} deviations; give one of each a channel.")
+            raise InputError(f"{len(self.mean)} means and {len(self.std)} deviations; give one of each per channel.")
         if not all(deviation > 0 for deviation in self.std):
             raise InputError(f"standard deviations {self.std} must all be positive. Leave out constant channels.")
         if self.crop < 0:
