@@ -38,9 +38,10 @@ def page_of(found: Sequence[Compared]) -> Page:
 def overview(found: Sequence[Compared]) -> Grid:
     """One row for each reproduction."""
     rows = [
-        [each.published.name, each.published.title, WORDS[each.state], _largest(each), _hours(each)] for each in found
+        [each.published.name, each.published.title, WORDS[each.state], _within(each), _largest(each), _hours(each)]
+        for each in found
     ]
-    return Grid(("name", "what", "state", "largest difference", "core-hours"), rows, "lllrr")
+    return Grid(("name", "what", "state", "within two", "largest difference", "core-hours"), rows, "lllrrr")
 
 
 def sections(found: Sequence[Compared]) -> list[Part]:
@@ -122,9 +123,17 @@ def _verdict(row: Measured, ran: bool) -> str:
     return "within two" if row.within else "differs"
 
 
+def _within(each: Compared) -> str:
+    found = each.numbers.get("", [])
+    return f"{sum(row.within for row in found)} of {len(found)}" if found else "–"
+
+
 def _largest(each: Compared) -> str:
     found = [row for row in each.numbers.get("", []) if row.difference is not None]
-    return _difference(max(found, key=lambda row: abs(row.difference or 0))) if found else "–"
+    if not found:
+        return "–"
+    largest = max(found, key=lambda row: abs(row.difference or 0))
+    return f"{_difference(largest)}{'°' if largest.number.unit == '°' else ''}"
 
 
 def _hours(each: Compared) -> str:

@@ -30,6 +30,7 @@ METHODS: dict[str, tuple[str, str, float, dict[str, Any], int]] = {
     "dfa": ("DFA", "dfa", 1e-4, {}, 15),
     "usf": ("Sign symmetry, uSF", "sign_symmetry", 0.1, {}, 12),
 }
+TITLES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 ERRORS = {
     "mnist": {"bp": 0.91, "fa": 1.7, "dfa": 1.61, "usf": 0.94},
     "fashion_mnist": {"bp": 9.2, "fa": 13.06, "dfa": 12.81, "usf": 9.69},
@@ -40,7 +41,7 @@ def _of(data: str, name: str) -> Reproduction:
     title, method, rate, options, line = METHODS[name]
     return Reproduction(
         name=f"biotorch_{data}_{name}",
-        title=f"{title}, LeNet, {data}",
+        title=f"{title}, LeNet, {TITLES[data]}",
         source=CODE,
         settings={**NETWORK, "data": data, "method": method, "learning_rate": rate, "method_options": options},
         numbers=(Number(ERRORS[data][name], 100, f"Benchmarks.md, line {line}", "best error"),),
