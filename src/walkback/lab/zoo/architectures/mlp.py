@@ -69,7 +69,11 @@ class HiddenLayer(SkiplessBlock):
         return hidden if self.behind is None else self.behind(hidden)
 
 
-@normalised_by("no norm, unless `norm` says otherwise")
+@normalised_by(
+    "no norm",
+    batch="BatchNorm before each activation; no terminal norm",
+    length="each layer reads its input over its RMS; no terminal norm",
+)
 def mlp(
     data: DataSpec,
     *,
