@@ -110,8 +110,9 @@ def test_noise_alone_teaches_the_weights_themselves(architecture):
     for (name, layer), noise in zip(method.layers(), expected, strict=True):
         weight = layer.weight.detach()
         assert float((method.feedback(name) - weight).norm() / weight.norm()) < 3 * noise
-    # A share s of noise leaves a cosine of 1/√(1 + s²); of a layer with 400 inputs that is 0.94.
-    assert all(found > (1 + 2 * noise**2) ** -0.5 for found, noise in zip(cosines(method), expected, strict=True))
+    # A share s of noise leaves a cosine of 1/√(1 + s²); of a layer with 400 inputs that would be 0.94.
+    least = [min(0.97, (1 + 2 * noise**2) ** -0.5) for noise in expected]
+    assert all(found > bound for found, bound in zip(cosines(method), least, strict=True))
 
 
 def test_mirrorings_before_the_first_step_come_from_the_generator():
