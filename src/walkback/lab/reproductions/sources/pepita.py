@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from walkback.lab.reproductions.published import Number, Reproduction
+from walkback.lab.reproductions.published import Number, OneFactor, Reproduction
 
 NOTEBOOK = "Tutorial_PEPITA_FullyConnectedNets_CIFAR-10.ipynb"
 REPRODUCTIONS = (
@@ -32,6 +32,16 @@ REPRODUCTIONS = (
             Number(45.05, 10, f"{NOTEBOOK}, line 149"),
             Number(48.61, 20, f"{NOTEBOOK}, line 179"),
         ),
-        differs=("They train for 100 epochs, with a tenth of the rate from epochs 61 and 91; these are the first 20.",),
+        differs=(
+            "They train for 100 epochs, with a tenth of the rate from epochs 61 and 91; these are the first 20.",
+            "Their accuracy moves by about four points from one epoch to the next, and so does ours.",
+        ),
+        one_factor=(
+            OneFactor(
+                "seed 123",
+                "Epoch by epoch the accuracy goes up and down: how far does that of one epoch depend on the seed?",
+                {"seed": 123},
+            ),
+        ),
     ),
 )
