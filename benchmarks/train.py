@@ -173,8 +173,9 @@ def multiplied(method: str, options: dict[str, object] | None = None) -> int:
     inputs, targets = Prepared().batches[0]
     rule = build_method(method, build_model("resmlp", DATA), **options or {})
     with Multiplications() as counted:
-        rule.accumulate(inputs, targets)
-        rule.after_step()
+        for _ in range(rule.phases):
+            rule.accumulate(inputs, targets)
+            rule.after_step()
     return counted.count
 
 

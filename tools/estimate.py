@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,11 @@ import torch
 
 from walkback.lab.grids.grid import unique_runs
 from walkback.lab.grids.presets import preset
-from walkback.lab.runs.assembly import assemble, dataset_of
 from walkback.lab.runs.config import RunConfig
-from walkback.lab.runs.derive import derived_seed
+from walkback.lab.runs.pace import seconds_per_epoch
 from walkback.lab.runs.stamp import stamp
 from walkback.lab.runs.store import RunStore
-from walkback.lab.zoo.datasets import Batches
 from walkback.protocol.schema import write_whole
-
-WARM_UP = 5
 
 
 def kind_of(config: RunConfig) -> str:
@@ -33,25 +28,6 @@ def kind_of(config: RunConfig) -> str:
     options = {name: value for name, value in config.method_options.items() if name != "penalty"}
     alike = config.changed(seed=0, epochs=0, targets="true", method_options=options, schedule="cosine")
     return alike.name.removesuffix("-s0-0ep")
-
-
-def seconds_per_epoch(config: RunConfig, steps: int) -> float:
-    """By the median of some steps."""
-    dataset = dataset_of(config)
-    run = assemble(config, dataset.spec)
-    batches = Batches(
-        dataset.train, config.batch_size, seed=derived_seed(config.seed, "data"), augment=config.augment, shuffle=True
-    )
-    run.model.train()
-    times, before = [], time.perf_counter()
-    for number, (inputs, targets) in enumerate(batches.epoch(0)):
-        run.step(inputs, targets)
-        now = time.perf_counter()
-        times.append(now - before)
-        before = now
-        if number == WARM_UP + steps:
-            break
-    return float(torch.tensor(times[WARM_UP:]).median()) * len(batches)
 
 
 def main() -> None:

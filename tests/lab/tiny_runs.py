@@ -26,6 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "student_net": {"width": 12, "depth": 2},
     "small_resnet": {"channels": 4, "depth": 2},
     "mlp": {"widths": [12, 12]},
+    "lenet": {"channels": [2, 3, 4], "fc_width": 5},
     "resnet": {"channels": 2, "blocks_per_stage": 1},
     "gpt": {"width": 12, "depth": 2, "heads": 2, "expansion": 2},
 }

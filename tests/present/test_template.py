@@ -130,6 +130,16 @@ def test_labels_drawn_at_random_are_told():
     assert told == "digits; augmentation on; training labels drawn at random"
 
 
+def test_the_norm_of_a_run_is_the_one_that_it_has():
+    def said(**options):
+        config = {"architecture": "mlp", "architecture_options": options}
+        return with_normalisation({"config": config})["normalisation"]
+
+    assert said() == said(norm="none") == "no norm"
+    assert "BatchNorm" in said(norm="batch")
+    assert "RMS" in said(norm="length")
+
+
 def test_every_architecture_has_its_normalisation():
     said = {name: with_normalisation({"config": {"architecture": name}})["normalisation"] for name in ARCHITECTURES.own}
     assert all("norm" in words.lower() for words in said.values())

@@ -30,6 +30,7 @@ LAB_VERBS = {
     "audit": "Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.",
     "study": "Answer a question from recorded audits; it takes seconds and trains nothing.",
     "evidence": "Print each published claim, what was measured here, and whether it was reproduced.",
+    "reproduce": "Train the runs behind numbers that others published, and compare them.",
     "runs": "List the runs: the progress of each, its accuracy and its verdict.",
     "zoo": "List the methods, architectures and data sets, or show one of them with its options.",
     "data": "List the data sets, or fetch one.",

@@ -41,6 +41,7 @@ ARCHITECTURES = Registry(
         "student_net": "walkback.lab.zoo.architectures.student_net:student_net",
         "small_resnet": "walkback.lab.zoo.architectures.small_resnet:small_resnet",
         "mlp": "walkback.lab.zoo.architectures.mlp:mlp",
+        "lenet": "walkback.lab.zoo.architectures.lenet:lenet",
         "resnet": "walkback.lab.zoo.architectures.resnet:resnet",
         "gpt": "walkback.lab.zoo.architectures.gpt:gpt",
     },

@@ -27,11 +27,20 @@ class Heading(NamedTuple):
     level: int = 2
 
 
+class Code(NamedTuple):
+    """Commands to copy, as they are."""
+
+    text: str
+
+
+Part = str | Grid | Heading | Code
+
+
 class Page(NamedTuple):
     """A title and what follows it; a plain string is a paragraph."""
 
     title: str
-    parts: Sequence[str | Grid | Heading]
+    parts: Sequence[Part]
 
     def markdown(self) -> str:
         """The page as Markdown."""
@@ -45,7 +54,9 @@ class Page(NamedTuple):
             yield _drawn(part)
 
 
-def _markdown(part: str | Grid | Heading) -> str:
+def _markdown(part: Part) -> str:
+    if isinstance(part, Code):
+        return f"```\n{part.text}\n```"
     if isinstance(part, Grid):
         return table(part.headings, part.rows, part.aligned)
     if isinstance(part, Heading):
@@ -53,7 +64,9 @@ def _markdown(part: str | Grid | Heading) -> str:
     return escape(part)
 
 
-def _drawn(part: str | Grid | Heading) -> RenderableType:
+def _drawn(part: Part) -> RenderableType:
+    if isinstance(part, Code):
+        return Text(part.text)
     if isinstance(part, Heading):
         return Text(part.words, style="bold")
     if isinstance(part, str):

@@ -116,7 +116,10 @@ def _data(config: Run, run: Run) -> str | None:
 def _optimizer(config: Run) -> str | None:
     if "optimizer" not in config:
         return None
-    words = [f"{config['optimizer']}", f"learning rate {config.get('learning_rate')}, {config.get('schedule')}"]
+    moving = f" with momentum {config['momentum']:g}" if config["optimizer"] == "sgd" and "momentum" in config else ""
+    stepped = f" at epochs {config['milestones']}" if config.get("milestones") else ""
+    words = [f"{config['optimizer']}{moving}"]
+    words += [f"learning rate {config.get('learning_rate')}, {config.get('schedule')}{stepped}"]
     return "; ".join([*words, f"weight decay {config.get('weight_decay')}", f"batches of {config.get('batch_size')}"])
 
 

@@ -133,7 +133,7 @@ def test_a_config_loads_back_equal():
         ({"method_options": {"credit_nrom": "none"}}, InputError, "Did you mean 'credit_norm'"),
         ({"method_options": {"credit_norm": "always"}}, InputError, "expected one of 'none', 'per_sample'"),
         ({"architecture_options": {"widht": 3}}, InputError, "Did you mean 'width'"),
-        ({"data_options": {"download": False}}, InputError, "It takes none"),
+        ({"data": "fashion_mnist", "data_options": {"download": False}}, InputError, "It takes none"),
         ({"seed": -1}, InputError, "seed"),
         ({"epochs": "many"}, InputError, "epochs"),
         ({"learning_rate": float("nan")}, InputError, "learning_rate"),

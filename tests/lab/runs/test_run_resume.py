@@ -68,6 +68,17 @@ def test_a_network_with_channels_last_goes_on_to_the_bit(method, tmp_path):
     assert_same_run(train_or_resume(config, whole), train_or_resume(config, cut))
 
 
+@pytest.mark.parametrize("method", ["pepita", "kp", "weight_mirror", "local_loss"])
+def test_plain_descent_with_dropout_goes_on_to_the_bit(method, tmp_path):
+    """Without a momentum the optimizer has no state to come back to, and dropout draws from torch's own generator."""
+    options = {"widths": [12, 12], "dropout": 0.2, "norm": "batch", "bias": "fixed"}
+    config = tiny(method, "mlp", epochs=3, optimizer="sgd", momentum=0.0, architecture_options=options)
+    whole, cut = RunStore(tmp_path / "whole"), RunStore(tmp_path / "cut")
+    with pytest.raises(KeyboardInterrupt):
+        train_or_resume(config, cut, InterruptAfter(2))
+    assert_same_run(train_or_resume(config, whole), train_or_resume(config, cut))
+
+
 def test_ctrl_c_loses_at_most_the_epoch_under_way(tmp_path):
     config, store = tiny(epochs=3), RunStore(tmp_path)
     with pytest.raises(KeyboardInterrupt):

@@ -128,7 +128,12 @@ def test_frozen_blocks_of_a_resnet_still_follow_the_data_with_their_statistics()
     [
         ("mlp", MNIST, {"widths": ()}, "widths is empty; expected one number for each hidden layer"),
         ("mlp", MNIST, {"widths": (5, 0)}, "widths is 0; expected 1 or more"),
-        ("mlp", MNIST, {"activation": "gelu"}, "activation is 'gelu'; expected 'tanh', 'relu' or 'sigmoid'"),
+        (
+            "mlp",
+            MNIST,
+            {"activation": "gelu"},
+            "activation is 'gelu'; expected one of 'tanh', 'relu', 'sigmoid', 'leaky_relu'",
+        ),
         ("mlp", MNIST, {"widths": (1,) * 10_001}, "layers is 10001; expected 10,000 or less"),
         ("resnet", DataSpec((3, 3, 3), 2), {}, "side 3; expected 4 or more"),
         ("resnet", DataSpec((3, 8, 9), 2), {}, "with H = W"),

@@ -27,6 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "student_net": {"width": 12, "depth": 3},
     "small_resnet": {"channels": 4, "depth": 3},
     "mlp": {"widths": (12, 9, 9), "activation": "tanh"},
+    "lenet": {"channels": (2, 3, 4), "fc_width": 5},
     "resnet": {"channels": 2, "blocks_per_stage": 1},
     "gpt": {"width": 12, "depth": 2, "heads": 2, "expansion": 2},
 }

@@ -71,7 +71,12 @@ def train(
     weight_decay: Annotated[float | None, typer.Option(help="Default: 0.01.", rich_help_panel=TRAINING)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Default: 128.", rich_help_panel=TRAINING)] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw, adam or sgd.", rich_help_panel=TRAINING)] = None,
-    schedule: Annotated[str | None, typer.Option(help="cosine or constant.", rich_help_panel=TRAINING)] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="cosine, constant, cooldown, or steps, with --set milestones=[50,75].", rich_help_panel=TRAINING
+        ),
+    ] = None,
     augment: Annotated[
         bool | None, typer.Option("--augment/--no-augment", help="Crop and flip.", rich_help_panel=TRAINING)
     ] = None,

@@ -19,4 +19,6 @@ def with_normalisation(run: Mapping[str, Any] | None) -> Mapping[str, Any]:
         build = ARCHITECTURES.load(str(known["config"]["architecture"]))
     except (WalkbackError, ImportError):  # of a package, or with an engine, that is not installed here
         return known
-    return {**known, "normalisation": getattr(build, "normalisation", None)}
+    norm = known["config"].get("architecture_options", {}).get("norm")
+    words = getattr(build, "normalisation_by_norm", {}).get(norm, getattr(build, "normalisation", None))
+    return {**known, "normalisation": words}

@@ -17,9 +17,6 @@ from walkback.lab.zoo import BlockModel, DataSpec, Method, StepResult, build_met
 from walkback.lab.zoo.contract import EVERYWHERE
 from walkback.lab.zoo.datasets import Dataset, load_dataset
 
-MOMENTUM = 0.9
-"""Of plain SGD."""
-
 
 @dataclass(frozen=True)
 class Assembly:
@@ -106,13 +103,22 @@ def refuse_undefined(configs: Iterable[RunConfig]) -> None:
 def _optimizer(config: RunConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     rate, decay = config.learning_rate, config.weight_decay
     if config.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=rate, momentum=MOMENTUM, weight_decay=decay, fused=True)
+        return torch.optim.SGD(parameters, lr=rate, momentum=config.momentum, weight_decay=decay, fused=True)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(parameters, lr=rate, weight_decay=decay, fused=True)
 
 
 def rate_at(config: RunConfig, step: int, steps: int) -> float:
     """The learning rate of one step of a run of that many."""
-    if config.schedule == "constant":
-        return config.learning_rate
-    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+    return config.learning_rate * _share_of_rate(config, step, steps)
+
+
+def _share_of_rate(config: RunConfig, step: int, steps: int) -> float:
+    if config.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * step / steps))
+    if config.schedule == "cooldown":
+        return min(1.0, 2 * (1 - step / steps))
+    if config.schedule == "steps":
+        epochs_done = step * config.epochs // steps
+        return config.step_factor ** sum(milestone <= epochs_done for milestone in config.milestones)
+    return 1.0

@@ -60,7 +60,10 @@ class Checkpoint:
 
     def _restore_optimizer(self, run: Assembly) -> None:
         held = self.part("optimizer")
-        if self.epoch and not held:
+        optimizer = self.config.optimizer
+        # Plain gradient descent has no state.
+        moments = [] if optimizer == "sgd" and not self.config.momentum else sorted(MOMENTS[optimizer])
+        if self.epoch and moments and not held:
             raise ValueError("it has no optimizer state, though it was trained")
         for key, value in held.items():
             name, _, entry = key.rpartition("/")
@@ -70,11 +73,10 @@ class Checkpoint:
             # parameter's layout, which a fused optimizer takes for granted.
             like = parameter if value.shape == parameter.shape else value
             run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
-        optimizer = self.config.optimizer
         for name in sorted({key.rpartition("/")[0] for key in held}):
-            there, kept = sorted(run.optimizer.state[run.trained[name]]), sorted(MOMENTS[optimizer])
-            if there != kept:
-                raise ValueError(f"of {name} it holds {there}, and {optimizer} keeps {kept}")
+            there = sorted(run.optimizer.state[run.trained[name]])
+            if there != moments:
+                raise ValueError(f"of {name} it holds {there}, and {optimizer} keeps {moments}")
 
     def restore_networks(self, run: Assembly) -> None:
         """The model and the method alone, for measuring; the method as it was at the end of that epoch."""

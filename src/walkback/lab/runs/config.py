@@ -31,6 +31,9 @@ from walkback.lab.runs.options import LARGEST, SECTIONS, changed_options, comple
 from walkback.protocol.schema import Record, shortened
 from walkback.registry import did_you_mean
 
+MOMENTUM = 0.9
+"""Of SGD, where none is given."""
+
 
 class RunConfig(Record):
     """All that a run depends on; two equal configs are one run, with one id."""
@@ -57,14 +60,21 @@ class RunConfig(Record):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
-    schedule: Literal["cosine", "constant"] = "cosine"
-    """`cosine` falls to zero over the run."""
+    momentum: float = Field(default=MOMENTUM, ge=0, lt=1, allow_inf_nan=False)
+    """Of `sgd`; 0 is plain gradient descent. The other optimizers have moments of their own."""
+    schedule: Literal["cosine", "constant", "steps", "cooldown"] = "cosine"
+    """`cosine` falls to zero over the run. `steps`: times `step_factor` after each of the `milestones`. `cooldown`:
+    constant for half of the run, then falling to zero in a straight line."""
+    milestones: list[int] = Field(default=[])
+    """The epochs after which the rate of `steps` falls, in order."""
+    step_factor: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
     augment: bool = True
     """Crop and flip, as far as the data set declares them."""
 
     def __init__(self, **given: Any) -> None:
         refuse_unknown_settings(given)
         super().__init__(**with_one_freezing(complete_options(given)))
+        _refuse_idle_settings(self)
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "") -> RunConfig:
@@ -122,9 +132,26 @@ class RunConfig(Record):
         for section, prefix in SECTIONS.items():
             for name, value in changed_options(self, section).items():
                 words += _flag(name, value) if name in FLAGS else ["--set", f"{prefix}.{name}={_literal(value)}"]
+        said = {"method", "architecture", "data", "seed", "epochs", *SECTIONS}
         for name, value in self.identity.items():
-            words += _flag(name, value) if name in FLAGS else []
+            if name not in said:
+                words += _flag(name, value) if name in FLAGS else ["--set", f"{name}={_literal(value)}"]
         return shlex.join(words)
+
+
+def _refuse_idle_settings(config: RunConfig) -> None:
+    """Raise for a setting that would change the run's id and nothing else."""
+    if config.momentum != MOMENTUM and config.optimizer != "sgd":
+        raise InputError(f"momentum is {config.momentum:g} with optimizer {config.optimizer}; expected sgd.")
+    stepped = config.schedule == "steps"
+    if stepped != bool(config.milestones) or (config.step_factor != 0.1 and not stepped):
+        raise InputError(
+            f"schedule is {config.schedule!r} with milestones {config.milestones} and step_factor "
+            f"{config.step_factor:g}; milestones and step_factor are of 'steps', which needs one epoch or more, "
+            "such as milestones=[50,75]."
+        )
+    if config.milestones != sorted(set(config.milestones)) or any(epoch < 1 for epoch in config.milestones):
+        raise InputError(f"milestones is {config.milestones}; expected epochs in order, each 1 or more.")
 
 
 def refuse_unknown_settings(given: Iterable[str], source: str = "") -> None:

@@ -86,8 +86,9 @@ def sites_to_test(run: Assembly, batches: Sequence[Batch]) -> list[Site]:
     hiddens = [_first(site) for site in zip(*(trace.hiddens for trace in traces), strict=True)]
     targets = torch.cat([trace.targets for trace in traces])[:SAMPLES]
     twin = copy.deepcopy(run.model).double()
+    losses = partial(sample_losses, output=run.model.output)
     return [
-        Site(hidden, _first(credit), targets, partial(logits_from, twin, number), sample_losses)
+        Site(hidden, _first(credit), targets, partial(logits_from, twin, number), losses)
         for number, (hidden, credit) in enumerate(zip(hiddens, zip(*credits, strict=True), strict=True))
     ]
 
@@ -96,7 +97,8 @@ def _trace(model: BlockModel, inputs: Tensor, targets: Tensor) -> Trace:
     with torch.no_grad():
         hiddens = list(sites_of(model, inputs))
         logits = model.head(hiddens[-1])
-    return Trace(inputs, hiddens, logits, targets, error_at_logits(None, logits, targets))
+    loss = None if model.output == "softmax" else partial(sample_losses, output=model.output)
+    return Trace(inputs, hiddens, logits, targets, error_at_logits(loss, logits, targets))
 
 
 def _first(parts: Sequence[Tensor]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from walkback.lab.runs.assembly import Assembly
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.zoo import Ladder, Method, read_freezing
-from walkback.lab.zoo.answers import are_right
+from walkback.lab.zoo.answers import are_right, sample_losses
 from walkback.lab.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.lab.zoo.modes import evaluating
 from walkback.protocol.diagnose import diagnose
@@ -67,6 +68,8 @@ def report_on(
         "blocks": list(run.model.blocks),
         "seed": config.seed,
     }
+    if run.model.output != "softmax":
+        settings["loss"] = partial(sample_losses, output=run.model.output)
     # What no loss at the head has trained has no gradient to be judged by.
     settings |= {"credit": run.method} if run.method.answers_by_head() else {"gradients": False}
     return diagnose(run.model, batches, **settings | arguments)
@@ -84,6 +87,8 @@ def _what_else(config: RunConfig, method: Method) -> Iterator[str]:
             "It was trained on the labels of the training split dealt out anew among its samples, once; accuracy and "
             "diagnostics are measured on the true labels of the test split."
         )
+    if method.model.output == "sigmoid":
+        yield "Its outputs are sigmoids, and its loss is a binary cross-entropy for each class, summed over classes."
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
         blocks = len(method.model.blocks)

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from walkback.lab.zoo.answers import Output
 from walkback.lab.zoo.blocks import Block
 from walkback.lab.zoo.data_spec import DataSpec
 from walkback.lab.zoo.modes import evaluating
@@ -32,6 +33,8 @@ class BlockModel(nn.Module):
         head: makes the logits out of h_L. It holds the last norm, if there is one, the choice of what is read, and the
             linear readout.
         data: what the network is built for.
+        output: what the logits mean, and so which loss the network is trained and measured with: `softmax` for
+            cross-entropy, `sigmoid` for a binary cross-entropy per class.
 
     Examples:
         >>> import torch
@@ -45,8 +48,11 @@ class BlockModel(nn.Module):
         torch.Size([4, 3])
     """
 
-    def __init__(self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec) -> None:
+    def __init__(
+        self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec, output: Output = "softmax"
+    ) -> None:
         super().__init__()
+        self.output: Output = output
         self.stem = stem
         self.blocks = BlockList(blocks)
         self.head = head

@@ -48,7 +48,7 @@ class StepResult(NamedTuple):
     """
 
     loss: Tensor
-    """The batch's mean cross-entropy over all answers, without the penalty or the method's own objective; the mean of
+    """The batch's mean loss over all answers, without the penalty or the method's own objective; the mean of
     its own objective for a method that answers by its own `predict`."""
     logits: Tensor
     """What the head says; for a method with its own `predict`, scores of the classes from the pass that it made."""

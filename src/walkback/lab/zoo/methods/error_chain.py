@@ -44,7 +44,7 @@ class ErrorChain(Method):
                 logits, penalty = self._penalised_forward(inputs)
             else:
                 logits, penalty = self.model(inputs), None
-        loss = mean_loss(logits, targets)
+        loss = mean_loss(logits, targets, self.model.output)
         (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
         return StepResult(loss.detach(), logits.detach())
 

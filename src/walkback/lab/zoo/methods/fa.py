@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from walkback.lab.zoo.methods.feedback_chain import FeedbackChain, held_as, like_initial
+from walkback.lab.zoo.contract import MethodOptions
+from walkback.lab.zoo.methods.feedback_chain import DrawnFeedback, FeedbackChain, drawn_like, held_as
 
 
 class FA(FeedbackChain):
@@ -18,6 +19,8 @@ class FA(FeedbackChain):
     module whose own gradient is the true one.
     """
 
+    options_type: ClassVar[type[MethodOptions]] = DrawnFeedback
+    options: DrawnFeedback
     paper: ClassVar[str] = (
         "Lillicrap, Cownden, Tweed and Akerman, Random synaptic feedback weights support error backpropagation for "
         "deep learning, Nature Communications 7:13276, 2016"
@@ -29,7 +32,7 @@ class FA(FeedbackChain):
     def draw(self, generator: torch.Generator | None) -> None:
         """One buffer for each weight, of its shape, named after its module."""
         for name, layer in self.layers():
-            self.register_buffer(held_as(name), like_initial(layer, generator))
+            self.register_buffer(held_as(name), drawn_like(layer, generator, self.options.feedback_variance))
 
     def redraw(self, generator: torch.Generator) -> FA:
         """The same rule with other matrices."""

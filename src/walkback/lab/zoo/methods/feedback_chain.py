@@ -5,15 +5,28 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from walkback.errors import InputError
+from walkback.lab.zoo.contract import MethodOptions
 from walkback.lab.zoo.methods.error_chain import ErrorChain
 from walkback.lab.zoo.methods.feedback_ops import FeedbackInPlace
 
 Layer = nn.Linear | nn.Conv2d
+FeedbackVariance = Literal["fan_in", "sizes"]
+
+
+@dataclass(frozen=True)
+class DrawnFeedback(MethodOptions):
+    """How large B is drawn."""
+
+    feedback_variance: FeedbackVariance = "fan_in"
+    """`fan_in`: B ~ N(0, 1/(3·fan_in)), the variance of torch's own initial weights. `sizes`: N(0, 1/(fan_in +
+    fan_out)), as in the code of Akrout et al."""
 
 
 class FeedbackChain(ErrorChain):
@@ -59,7 +72,10 @@ def initial_scale(layer: Layer) -> float:
     return float((3 * layer.weight[0].numel()) ** -0.5)
 
 
-def like_initial(layer: Layer, generator: torch.Generator | None) -> Tensor:
-    """A matrix of the weight's shape from N(0, 1/(3·fan_in)), the variance of torch's own initial weights."""
+def drawn_like(layer: Layer, generator: torch.Generator | None, variance: FeedbackVariance = "fan_in") -> Tensor:
+    """A matrix of the weight's shape from a normal law of that variance."""
+    weight = layer.weight
+    fan_in, fan_out = weight[0].numel(), weight[:, 0].numel()
+    divisor = 3 * fan_in if variance == "fan_in" else fan_in + fan_out
     # Divided, not multiplied by the scale, whose rounding would differ from that of the runs on record.
-    return torch.randn(layer.weight.shape, generator=generator) / float((3 * layer.weight[0].numel()) ** 0.5)
+    return torch.randn(weight.shape, generator=generator) / float(divisor**0.5)

@@ -68,8 +68,8 @@ class ForwardForward(CreditlessMethod):
         "gain judge it."
     )
     defined_on: ClassVar[str] = (
-        "networks of vectors whose blocks begin with a norm, such as resmlp and student_net, so that none can read how "
-        "active the layer below was"
+        "networks of vectors whose blocks begin with a norm, such as resmlp, student_net and mlp with norm=length, so "
+        "that none can read how active the layer below was"
     )
     options_type: ClassVar[type[MethodOptions]] = ForwardForwardOptions
     options: ForwardForwardOptions
@@ -135,7 +135,7 @@ class ForwardForward(CreditlessMethod):
     def _learn_to_read(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """The head's own step on the last site of inputs with all labels at once; its logits."""
         logits: Tensor = self.model.head(self._sites(self._neutral(inputs))[-1])
-        logits.backward(output_error(logits, targets) / len(targets))  # type: ignore[no-untyped-call]
+        logits.backward(output_error(logits, targets, self.model.output) / len(targets))  # type: ignore[no-untyped-call]
         return logits.detach()
 
     def _tried(self, local: LocalPass, labels: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ class ForwardGradient(LocalMethod):
             hidden = moving(trace.hiddens[0].detach(), directions[0])
             for block, direction in zip(self.model.blocks, directions[1:], strict=True):
                 hidden = moving(block(hidden), direction)
-            return tangent_of(sample_losses(self.model.head(hidden), trace.targets))
+            return tangent_of(sample_losses(self.model.head(hidden), trace.targets, self.model.output))
 
     def _local_slope(self, trace: Trace, site: int, direction: Tensor) -> Tensor:
         """∂L_l/∂h_l·v_l of each sample; nothing where no weights write the site, and so no loss is its own."""
@@ -150,7 +150,8 @@ class ForwardGradient(LocalMethod):
         weights = self._perturbed()
         with tangents(), statistics_still(self.model):
             moved = {name: moving(weights[name].detach(), direction) for name, direction in directions.items()}
-            return tangent_of(mean_loss(functional_call(self.model, moved, (inputs,)), targets))
+            logits = functional_call(self.model, moved, (inputs,))
+            return tangent_of(mean_loss(logits, targets, self.model.output))
 
     def _require(self, option: str, needed: str, why: str) -> None:
         value = getattr(self.options, option)

@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from walkback.lab.zoo.contract import StepResult
-from walkback.lab.zoo.methods.feedback_chain import FeedbackChain, held_as, like_initial
+from walkback.lab.zoo.contract import MethodOptions, StepResult
+from walkback.lab.zoo.methods.feedback_chain import DrawnFeedback, FeedbackChain, drawn_like, held_as
 
 
 class KP(FeedbackChain):
@@ -22,6 +22,8 @@ class KP(FeedbackChain):
     the gradient of the penalty in it. The B of a weight that is frozen stays as it was drawn.
     """
 
+    options_type: ClassVar[type[MethodOptions]] = DrawnFeedback
+    options: DrawnFeedback
     paper: ClassVar[str] = (
         "Kolen and Pollack, Backpropagation without weight transport, ICNN 1994; as in Akrout, Wilson, Humphreys, "
         "Lillicrap and Tweed, Deep learning without weight transport, NeurIPS 32, 2019"
@@ -34,7 +36,9 @@ class KP(FeedbackChain):
     def draw(self, generator: torch.Generator | None) -> None:
         """One parameter for each weight, of its shape, named after its module."""
         for name, layer in self.layers():
-            learnt = nn.Parameter(like_initial(layer, generator), requires_grad=layer.weight.requires_grad)
+            learnt = nn.Parameter(
+                drawn_like(layer, generator, self.options.feedback_variance), requires_grad=layer.weight.requires_grad
+            )
             self.register_parameter(held_as(name), learnt)
 
     def feedback(self, name: str) -> Tensor:

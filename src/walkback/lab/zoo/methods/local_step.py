@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from walkback.lab.zoo.answers import mean_loss, output_error
+from walkback.lab.zoo.answers import Output, mean_loss, output_error
 from walkback.lab.zoo.contract import Block, BlockModel, LinearBlock, Method, MethodOptions, StepResult
 from walkback.lab.zoo.methods.credit_forms import Credit, normalised, whole
 from walkback.lab.zoo.methods.penalty import branch_penalty
@@ -45,6 +45,8 @@ class LocalPass:
     """head(h_L): it depends on the parameters of the head alone."""
     ends: Sequence[LinearEnd | None]
     """The Linear that the stem and each block end in; None for one that does not."""
+    output: Output = "softmax"
+    """What the logits mean."""
 
     @cached_property
     def learning(self) -> list[int]:
@@ -73,7 +75,7 @@ class LocalPass:
     @property
     def result(self) -> StepResult:
         """What the training loop is told."""
-        return StepResult(mean_loss(self.trace.logits, self.trace.targets), self.trace.logits)
+        return StepResult(mean_loss(self.trace.logits, self.trace.targets, self.output), self.trace.logits)
 
 
 def local_pass(model: BlockModel, inputs: Tensor, targets: Tensor, *, track_reads: bool = False) -> LocalPass:
@@ -88,8 +90,8 @@ def local_pass(model: BlockModel, inputs: Tensor, targets: Tensor, *, track_read
         writes.append(block.join(reads[-1], branch))
         reads.append(writes[-1].detach().requires_grad_(track_reads))
     logits = model.head(reads[-1])
-    trace = Trace(inputs, reads, logits.detach(), targets, output_error(logits, targets))
-    return LocalPass(trace, writes, branches, logits, ends)
+    trace = Trace(inputs, reads, logits.detach(), targets, output_error(logits, targets, model.output))
+    return LocalPass(trace, writes, branches, logits, ends, model.output)
 
 
 def run_stem(stem: nn.Module, inputs: Tensor) -> tuple[LinearEnd | None, Tensor]:

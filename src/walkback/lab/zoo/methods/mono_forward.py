@@ -14,7 +14,7 @@ from walkback.lab.zoo.methods.site_readouts import readouts, written_sites
 
 
 class MonoForward(LocalObjectives):
-    """Stem and blocks each follow CE(G_l, y) with G_l = M_l h_l, M_l learnt by the same loss, gradients cut between.
+    """Stem and blocks each follow the loss of G_l = M_l h_l, M_l learnt by the same loss, gradients cut between.
 
     The head is the projection of the last site, so that the network answers by the last layer's goodness, which the
     authors call BP-pred. Maps and tokens are read flattened, averaged to at most 4096 values;
@@ -33,7 +33,7 @@ class MonoForward(LocalObjectives):
 
     def local_loss(self, site: int, write: Tensor, targets: Tensor) -> Tensor:
         """CE(G_l, y)."""
-        return mean_loss(self.goodness(site, write), targets)
+        return mean_loss(self.goodness(site, write), targets, self.model.output)
 
     def goodness(self, site: int, write: Tensor) -> Tensor:
         """G_l, shaped like the logits."""

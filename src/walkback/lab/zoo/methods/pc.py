@@ -125,5 +125,5 @@ def pass_at(model: BlockModel, inputs: Tensor, states: Sequence[Tensor], targets
         branches.append(block.branch(read))
         writes.append(block.join(read, branches[-1]))
     logits = model.head(states[-1])
-    trace = Trace(inputs, states, logits.detach(), targets, output_error(logits, targets))
-    return LocalPass(trace, writes, branches, logits, [None] * len(writes))
+    trace = Trace(inputs, states, logits.detach(), targets, output_error(logits, targets, model.output))
+    return LocalPass(trace, writes, branches, logits, [None] * len(writes), model.output)

@@ -20,9 +20,9 @@ from walkback.protocol.credit import Trace
 
 ELEMENTWISE = {
     f"{name}Backward0"
-    for name in ("Relu", "Tanh", "Sigmoid", "Gelu", "Silu", "Elu", "LeakyRelu", "Softplus", "Hardtanh")
+    for name in ("Relu", "Tanh", "Sigmoid", "Gelu", "Silu", "Elu", "LeakyRelu", "Softplus", "Hardtanh", "NativeDropout")
 }
-"""Activations that stand between a layer's weights and its activity, by the names of their nodes in a graph."""
+"""What stands between a layer's weights and its activity, by the names of the nodes in a graph."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pepita(Method):
     as h′, and without φ′, as in the authors' code: the input of an activation that ends a module is what follows. The
     head's ΔW is −η e′ h′_Lᵀ with the error e′ of the second pass. The authors have chains of such layers and of
     convolutions; in a block of several layers, the ones inside it follow a_l by the block's own gradient, and a
-    skip is a part of the block. Dropout, which the authors add, is none of the rule.
+    skip is a part of the block. Where the network has dropout, both passes leave out the same units, as the authors do.
     """
 
     paper: ClassVar[str] = (
@@ -88,9 +88,11 @@ class Pepita(Method):
 
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """Two forward passes; the graph is that of the second, module by module."""
+        state = torch.get_rng_state()
         with torch.no_grad():
             first = local_pass(self.model, inputs, targets)
         modulated = self.modulated(inputs, first.trace.error)
+        torch.set_rng_state(state)
         with statistics_still(self.model):
             second = local_pass(self.model, modulated, targets)
         _unbend(second)
@@ -114,5 +116,7 @@ def _unbend(local: LocalPass) -> None:
     """Let what is followed go past the activation that ends a module, to what it read."""
     for write in local.writes:
         node = write.grad_fn
-        if node is not None and node.name() in ELEMENTWISE:
-            node.register_hook(lambda below, above: above)
+        while node is not None and node.name() in ELEMENTWISE:
+            # A mask that is left out here is in h − h′ already.
+            node.register_hook(lambda below, above: above[:1])
+            node = node.next_functions[0][0]

@@ -86,5 +86,5 @@ def _chain(model: BlockModel, floor: int, states: Sequence[Tensor], targets: Ten
     with torch.enable_grad():
         reads = [state.detach().requires_grad_() for state in states[floor:]]
         writes = [block(read) for block, read in zip(list(model.blocks)[floor:], reads[:-1], strict=True)]
-        loss = summed_loss(model.head(reads[-1]), targets)
+        loss = summed_loss(model.head(reads[-1]), targets, model.output)
     return _Chain(reads, writes, loss)

@@ -37,7 +37,7 @@ class Inference(ABC):
     def energy(self, moving: Sequence[Tensor], first: Tensor, targets: Tensor) -> Tensor:
         """F, summed over samples."""
         logits = self.model.head(self.states(moving, first)[-1])
-        return self.mismatch(moving, first) + summed_loss(logits, targets)
+        return self.mismatch(moving, first) + summed_loss(logits, targets, self.model.output)
 
     def moved(
         self, moving: Sequence[Tensor], first: Tensor, targets: Tensor, *, steps: int, step: float

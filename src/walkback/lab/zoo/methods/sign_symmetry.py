@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from walkback.lab.zoo.contract import MethodOptions
-from walkback.lab.zoo.methods.feedback_chain import FeedbackChain, held_as, initial_scale, like_initial
+from walkback.lab.zoo.methods.feedback_chain import FeedbackChain, drawn_like, held_as, initial_scale
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SignSymmetry(FeedbackChain):
         """|R| for each weight, where the variant has one."""
         if self.options.variant != "usf":
             for name, layer in self.layers():
-                self.register_buffer(held_as(name), like_initial(layer, generator).abs())
+                self.register_buffer(held_as(name), drawn_like(layer, generator).abs())
 
     def feedback(self, name: str) -> Tensor:
         """The matrix B in place of the weight of the module of that name, (out, in, …)."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from walkback.lab.zoo.answers import summed_loss
 from walkback.lab.zoo.contract import MethodOptions
 from walkback.lab.zoo.methods.bridge import NOTHING_FOLLOWS, Bridge, BridgeOptions, Predictor, scale_of, squared_error
 from walkback.lab.zoo.methods.credit_forms import zero_as_one
@@ -127,4 +127,4 @@ class StateBridge(Bridge):
     def _loss_of(self, states: Tensor, targets: Tensor) -> Tensor:
         """Summed over samples and sites, so that each keeps the gradient of its own loss."""
         readable = as_last_site(states.flatten(0, 1), self.model.site_shapes[-1])
-        return F.cross_entropy(self.model.head(readable), targets.repeat(len(states)), reduction="sum")
+        return summed_loss(self.model.head(readable), targets.repeat(len(states)), self.model.output)

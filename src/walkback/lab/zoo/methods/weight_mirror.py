@@ -10,12 +10,12 @@ from torch import Tensor
 
 from walkback.errors import InputError
 from walkback.lab.zoo.contract import MethodOptions
-from walkback.lab.zoo.methods.feedback_chain import FeedbackChain, Layer, held_as, like_initial
+from walkback.lab.zoo.methods.feedback_chain import DrawnFeedback, FeedbackChain, Layer, drawn_like, held_as
 from walkback.lab.zoo.options import require_at_least, require_positive
 
 
 @dataclass(frozen=True)
-class WeightMirrorOptions(MethodOptions):
+class WeightMirrorOptions(DrawnFeedback):
     """The noise, how fast B follows, and what keeps it from growing."""
 
     mirror_rate: float = 0.1
@@ -57,7 +57,9 @@ class WeightMirror(FeedbackChain):
         """One buffer for each weight, of its shape, mirrored as often as is asked for."""
         self._check()
         for name, layer in self.layers():
-            self.register_buffer(held_as(name), like_initial(layer, generator).to(layer.weight))
+            self.register_buffer(
+                held_as(name), drawn_like(layer, generator, self.options.feedback_variance).to(layer.weight)
+            )
         for _ in range(self.options.first_mirrors):
             self.mirror(generator)
 

@@ -1,0 +1,82 @@
+"""Angles between what a method and backpropagation hand back, and between a weight and its feedback, in degrees.
+
+    δ = a ∘ φ′: what reaches the last hidden layer before its activation; a is the credit of the last site
+
+They are asked of the weights, so a run whose record alone is at hand has none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from walkback.errors import InputError
+from walkback.lab.runs import checkpoint
+from walkback.lab.runs.assembly import Assembly, assemble, dataset_of
+from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.stamp import stamp
+from walkback.lab.runs.store import StoredRun
+from walkback.lab.zoo.answers import output_error
+from walkback.lab.zoo.architectures.mlp import HiddenLayer
+from walkback.lab.zoo.datasets import Batches
+from walkback.lab.zoo.methods.feedback_chain import FeedbackChain
+from walkback.lab.zoo.modes import evaluating
+
+SAMPLES = 1000
+"""The first of the training split, of which the published angle is that of the first alone."""
+
+
+def angles_of(config: RunConfig, stored: StoredRun) -> dict[str, Any] | None:
+    """The angles of a finished run from its last checkpoint; None where that is not here."""
+    found = checkpoint.newest(stored.checkpoints)
+    if found is None or found.epoch != config.epochs:
+        return None
+    dataset = dataset_of(config)
+    run = assemble(config, dataset.spec)
+    found.restore_networks(run)
+    inputs, targets = next(iter(Batches(dataset.train, SAMPLES).epoch(0)))
+    deltas = delta_angles(run, inputs, targets)
+    low, middle, high = deltas.quantile(torch.tensor([0.05, 0.5, 0.95], dtype=deltas.dtype)).tolist()
+    return {
+        "delta angle": round(float(deltas[0]), 2),
+        "weight angle": round(head_angle(run), 2),
+        "delta angle of the first samples": {
+            "samples": SAMPLES, "5 %": round(low, 2), "median": round(middle, 2), "95 %": round(high, 2),
+        },
+        **stamp(),
+    }  # fmt: skip
+
+
+def delta_angles(run: Assembly, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The angle between the two δ of each sample, (B,), in fp64."""
+    model, method = run.model, run.method
+    last = list(model.blocks)[-1]
+    if not isinstance(method, FeedbackChain) or not isinstance(last, HiddenLayer):
+        raise InputError("delta angles are of methods with a feedback matrix for each layer, on architecture mlp.")
+    with evaluating(model):
+        hidden = model.stem(inputs)
+        for block in list(model.blocks)[:-1]:
+            hidden = block(hidden)
+        before = last.linear(hidden.detach()).detach().requires_grad_()
+        state = last.activation(before)
+        error = output_error(model.head(state), targets, model.output)
+    ways = (model.head.get_parameter("weight"), method.feedback("head"))
+    true, handed = (torch.autograd.grad(state, before, error @ way.detach(), retain_graph=True)[0] for way in ways)
+    return degrees(F.cosine_similarity(true.double(), handed.double(), dim=1, eps=0))
+
+
+def head_angle(run: Assembly) -> float:
+    """The angle between the head's weight and its feedback, each as one long vector."""
+    assert isinstance(run.method, FeedbackChain)
+    weight, feedback = run.model.head.get_parameter("weight"), run.method.feedback("head")
+    pair = (weight.detach().double().flatten(), feedback.detach().double().flatten())
+    return float(degrees(F.cosine_similarity(*pair, dim=0, eps=0)))
+
+
+def degrees(cosine: Tensor) -> Tensor:
+    """arccos, from 0 to 180."""
+    return cosine.clamp(-1, 1).arccos() * (180 / math.pi)
