@@ -61,6 +61,9 @@ class RunConfig(Record):
     """`cosine` falls to zero over the run."""
     augment: bool = True
     """Crop and flip, as far as the data set declares them."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """In which the passes of a training step compute; weights and measurements are in fp32 always. On which device is
+    no setting of a run: see `hardware`."""
 
     def __init__(self, **given: Any) -> None:
         refuse_unknown_settings(given)
@@ -156,6 +159,7 @@ FLAGS = {
     "weight_decay": "--weight-decay",
     "schedule": "--schedule",
     "augment": "--no-augment",
+    "precision": "--precision",
 }
 """Settings with a flag of their own on the command line; other options are given with --set."""
 

@@ -84,6 +84,8 @@ def _what_else(config: RunConfig, method: Method) -> Iterator[str]:
             "It was trained on the labels of the training split dealt out anew among its samples, once; accuracy and "
             "diagnostics are measured on the true labels of the test split."
         )
+    if config.precision != "fp32":
+        yield f"The passes of its training steps computed in {config.precision}; it was measured in fp32."
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
         blocks = len(method.model.blocks)

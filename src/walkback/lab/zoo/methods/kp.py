@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from walkback.lab.zoo.contract import StepResult
 from walkback.lab.zoo.methods.feedback_chain import FeedbackChain, held_as, like_initial
+from walkback.lab.zoo.precision import scales_gradients
 
 
 class KP(FeedbackChain):
@@ -41,6 +42,7 @@ class KP(FeedbackChain):
         """The matrix B in place of the weight of the module of that name, (out, in, …)."""
         return self.get_parameter(held_as(name))
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """The step of the error chain; then each B is told to move as its weight."""
         result = super().accumulate(inputs, targets)

@@ -14,6 +14,7 @@ from walkback.lab.zoo.contract import MethodOptions
 from walkback.lab.zoo.methods.bridge import NOTHING_FOLLOWS, Bridge, BridgeOptions, Predictor, scale_of, squared_error
 from walkback.lab.zoo.methods.credit_forms import zero_as_one
 from walkback.lab.zoo.methods.site_vectors import as_last_site, as_vectors, read_vectors
+from walkback.lab.zoo.precision import in_full
 from walkback.protocol.credit import Trace
 
 StateTarget = Literal["raw", "scaled", "normalised", "layer_norm"]
@@ -127,4 +128,4 @@ class StateBridge(Bridge):
     def _loss_of(self, states: Tensor, targets: Tensor) -> Tensor:
         """Summed over samples and sites, so that each keeps the gradient of its own loss."""
         readable = as_last_site(states.flatten(0, 1), self.model.site_shapes[-1])
-        return F.cross_entropy(self.model.head(readable), targets.repeat(len(states)), reduction="sum")
+        return F.cross_entropy(in_full(self.model.head(readable)), targets.repeat(len(states)), reduction="sum")
