@@ -16,8 +16,8 @@ from walkback.lab.runs.store import RunState, RunStore
 from walkback.lab.runs.train import train_or_resume
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-LEFT = sorted(GOLDEN.glob("interrupted_0_*/*/config.json"))
-"""Of 0.1, and of 0.2 as it was before a run had a choice of device and precision."""
+LEFT = sorted(GOLDEN.glob("interrupted_*/*/config.json"))
+"""Of the first walkback, and of the one before runs had a choice of device and precision."""
 
 
 def test_there_is_one_of_each_method_and_architecture():

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from walkback.lab.registry import METHODS
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.derive import derived_seed
-from walkback.lab.runs.mixed import Mixed, mixed_for, refuse_precision
+from walkback.lab.runs.mixed import Mixed, mixed_for
 from walkback.lab.zoo import BlockModel, DataSpec, Method, StepResult, build_method, build_model, freeze
 from walkback.lab.zoo.contract import EVERYWHERE
 from walkback.lab.zoo.datasets import Dataset, load_dataset
@@ -95,12 +95,8 @@ def initial_model(config: RunConfig, data: DataSpec, seed: int) -> BlockModel:
 
 
 def assemble(config: RunConfig, data: DataSpec, device: torch.device | str = "cpu") -> Assembly:
-    """The run at its start, before any step; weights and feedback are drawn on the CPU, so they are the same anywhere.
-
-    A precision that is not for this method or this device is refused.
-    """
+    """The run at its start, before any step; weights and feedback are drawn on the CPU, so are the same anywhere."""
     device = torch.device(device)
-    refuse_precision(config, device)
     model = freeze(initial_model(config, data, derived_seed(config.seed, "weights")), config.freezing).to(device)
     generator = torch.Generator().manual_seed(derived_seed(config.seed, "feedback"))
     method = build_method(config.method, model, generator, **config.method_options)

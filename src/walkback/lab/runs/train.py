@@ -27,6 +27,7 @@ from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.derive import derived_seed
 from walkback.lab.runs.hardware import as_reproducible, device_of, hardware
 from walkback.lab.runs.measure import accuracy_on, epoch_record, held_out, report_if_possible
+from walkback.lab.runs.mixed import refuse_precision
 from walkback.lab.runs.progress import EpochDone, Progress, Silent
 from walkback.lab.runs.stamp import commit
 from walkback.lab.runs.store import RunStore, StoredRun
@@ -76,6 +77,7 @@ class Training:
 
     def __init__(self, config: RunConfig, stored: StoredRun, progress: Progress, device: torch.device) -> None:
         self.config, self.stored, self.progress = config, stored, progress
+        refuse_precision(config, device)
         self.dataset = dataset_of(config)
         self.run: Assembly = assemble(config, self.dataset.spec, device)
         self.dataset = self.dataset.to(device)
