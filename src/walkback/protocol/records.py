@@ -103,12 +103,16 @@ class DiagnosticReport(Measurements):
     def __str__(self) -> str:
         return str(RENDERERS.load("brief")(self))
 
+    def _repr_html_(self) -> str:
+        return str(RENDERERS.load("notebook")(self))
+
     def to_text(self) -> str:
         """The whole report as plain text; `str(report)` is its ten lines."""
         return str(RENDERERS.load("text")(self))
 
     def render(self, renderer: str) -> str:
-        """The report as a renderer writes it: `brief`, `text`, `markdown`, `latex`, `html`, or one that was added."""
+        """The report as a renderer writes it: `brief`, `text`, `markdown`, `latex`, `html`, `notebook`, or
+        one that was added."""
         return str(RENDERERS.named(renderer)(self))
 
     def to_markdown(self) -> str:

@@ -13,6 +13,7 @@ from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
 from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
 from walkback.protocol.uncertainty import geometric_interval, mean_interval
 from walkback.protocol.verdict import TRUSTWORTHY, kind_of
+from walkback.registry import RENDERERS
 
 ENOUGH_SEEDS = 3
 """From which a spread over seeds says anything."""
@@ -60,6 +61,9 @@ class SeedSummary(Record):
     """The panel that decides."""
     remarks: tuple[str, ...] = ()
     """What speaks against these being several runs."""
+
+    def _repr_html_(self) -> str:
+        return str(RENDERERS.load("notebook")(self))
 
     def diagnostic(self, letter: str) -> DiagnosticSummary:
         """One diagnostic's summary, by its letter."""

@@ -37,7 +37,7 @@ from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.functional_tests import shared_out
-from walkback.watch.live import LiveLine
+from walkback.watch.live import Now, live_view
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
@@ -86,7 +86,7 @@ class Monitor:
         gradients: False for networks that no loss is backpropagated through.
         panel: which panel decides, as for `diagnose`.
         logs: functions of (line, decision) that are told of every measurement.
-        live: show each measurement in one line on stderr.
+        live: show each measurement in one line on stderr; in a notebook in its cell, in place.
     """
 
     def __init__(
@@ -140,14 +140,14 @@ class Monitor:
             functional=functional,
         )
         check_matched(self.baseline, self.probe.model, self.probe.chain)
-        self._losses = LossCourse()
+        self._losses, self._last_written = LossCourse(), self.clock.now()
         self._latest: Measurements | None = None
+        self._last: TraceLine | None = None
         self._unmeasured: tuple[Decision, Decision] | None = None
         self.training_pass: TrainingPass | None = None
-        self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
+        self.logs: tuple[Log, ...] = (*logs, live_view()) if live else tuple(logs)
         self.steps = 0
         self._epoch: float | None = None
-        self._last_written = self.clock.now()
         self.trace = Path(trace) if trace is not None else None
         self._open_trace: OpenTrace | None = None
         if self.trace is not None:
@@ -166,9 +166,8 @@ class Monitor:
         """The last measurement, judged and explained; None where there is none."""
         if self._latest is None:
             return None
-        taken = self.probe.taken
-        remarks = [taken.remark] * bool(taken.remark)
-        loss = {"loss": taken.words}
+        took = self.probe.taken
+        remarks, loss = [took.remark] * bool(took.remark), {"loss": took.words}
         return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
 
     @property
@@ -212,9 +211,8 @@ class Monitor:
 
         For networks trained by BP: norms for (a) and (b) at the training steps that the cadence chooses. With every=1
         each step is looked at, and judged and written where it shows something new, by a tenth at the deepest site,
-        or comes near to firing. Say how the
-        loss is made of its samples' losses (`mean` or `sum`), and by what it is multiplied before `backward`: 1/k for
-        k micro-batches, `scaler.get_scale` of an AMP scaler.
+        or comes near to firing. Say how the loss is made of its samples' losses (`mean` or `sum`), and by what it is
+        multiplied before `backward`: 1/k for k micro-batches, `scaler.get_scale` of an AMP scaler.
         """
         self.attach(loss_reduction, loss_scale)
         try:
@@ -246,7 +244,7 @@ class Monitor:
             measured = self._losses.with_decrease(line.at, line.loss, line.measurements())
             self.course.see(line.at, read(measured, self.thresholds))
         if lines:
-            self.steps = lines[-1].step or 0
+            self.steps, self._last = lines[-1].step or 0, lines[-1]
 
     def _probe(self) -> Measurements:
         return self.probe.measure(self.thresholds.g_norm_floor, self._tests)
@@ -283,14 +281,17 @@ class Monitor:
             readings = read(measured, self.thresholds) if not why_not else ()
             decision = self.course.see(at, readings)
             now, training = self.clock.now(), self.clock.training
-            line = line_of(
+            self._last = line_of(
                 measured, readings, epoch=at.epoch, step=at.step, source=source, unmeasured=why_not,
                 action=decision.action, reason=decision.reason, seconds=now - self._last_written, loss=loss,
                 overhead=self.clock.measuring / training if training > 0 else None,
             )  # fmt: skip
             self._last_written = now
-            self._tell(line, decision)
+            self._tell(self._last, decision)
         return decision
+
+    def _repr_html_(self) -> str:
+        return Now(self._last, self.decision)._repr_html_()
 
     def _tell(self, line: TraceLine, decision: Decision) -> None:
         if self._open_trace is not None:

@@ -10,9 +10,9 @@ import copy
 
 import pytest
 import torch
-from meta_device import NoHost
 from zoo_networks import PAIRS, batch, small
 
+from meta_device import NoHost
 from walkback.lab.registry import METHODS
 from walkback.lab.runs.assembly import FUSED
 from walkback.lab.zoo import build_method
