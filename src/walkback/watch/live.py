@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from walkback.protocol.diagnostics.known import scalars
@@ -76,7 +77,8 @@ class InPlace:
     """Shows each measurement in the output of a notebook's cell, in the place of the one before."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
-        self._display, self._handle = display, None
+        self._display = display
+        self._handle: Any = None
 
     def __call__(self, line: TraceLine, decision: Decision) -> None:
         """Show one measurement."""
@@ -93,6 +95,4 @@ def live_view() -> LiveLine | InPlace:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None or not hasattr(shell, "kernel"):
         return LiveLine()
-    from IPython.display import display
-
-    return InPlace(display)
+    return InPlace(import_module("IPython.display").display)
