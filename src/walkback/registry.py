@@ -164,6 +164,7 @@ RENDERERS = Registry(
         "markdown": "walkback.present.markdown:render",
         "latex": "walkback.present.latex:render",
         "html": "walkback.present.html:render",
+        "notebook": "walkback.present.notebook:render",
     },
     group="renderers",
     check="walkback.present:check_renderer",

@@ -15,7 +15,7 @@ from rich.text import Text
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.brief import brief
-from walkback.present.comparison import comparison_blocks, seed_blocks
+from walkback.present.comparison import comparison_blocks, name_of, seed_blocks
 from walkback.present.console import Safe, standard_output
 from walkback.present.evidence import beside, evidence, gaps_beside
 from walkback.present.in_short import in_a_sentence
@@ -57,7 +57,19 @@ def print_report(report: DiagnosticReport, console: Console | None = None, *, fu
         target.print(Safe(block))
 
 
-def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> str:
+class Comparison(str):
+    """Several reports side by side: plain text, and a table where a notebook shows it."""
+
+    reports: tuple[DiagnosticReport, ...]
+    names: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        from walkback.present.notebook import comparison
+
+        return comparison(self.reports, self.names)
+
+
+def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> Comparison:
     """Show several reports side by side as plain text: one row each, and what the seeds of a method agree on.
 
     Args:
@@ -65,7 +77,7 @@ def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = N
         names: what each row is called, one for each report; its method and seed where not given.
 
     Returns:
-        The table, at most 100 columns wide.
+        The table as a string, at most 100 columns wide. A notebook shows it as a table.
 
     Examples:
         >>> import walkback
@@ -74,7 +86,9 @@ def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = N
         >>> "DFA" in walkback.compare([report])
         True
     """
-    return to_plain(comparison_blocks(reports, names))
+    made = Comparison(to_plain(comparison_blocks(reports, names)))
+    made.reports, made.names = tuple(reports), tuple(names or map(name_of, reports))
+    return made
 
 
 def print_comparison(

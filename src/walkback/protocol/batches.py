@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from walkback.errors import BatchError
 from walkback.protocol.calling import Calling
+from walkback.protocol.devices import autocasting
 
 TARGET_KEYS = ("labels", "label", "targets", "target")
 
@@ -205,7 +206,7 @@ def _placed_like(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     def prepare(x: Tensor) -> Tensor:
         # Autocast chooses dtypes by itself; elsewhere a half model given float inputs would only raise.
-        same_dtype = x.is_floating_point() and not torch.is_autocast_enabled(example.device.type)
+        same_dtype = x.is_floating_point() and not autocasting(example.device)
         # The caller's graph ends here: no gradient goes back into data, and tensors of a graph cannot be joined.
         moved = x.detach().to(device=example.device, dtype=example.dtype if same_dtype else x.dtype)
         return moved.clone() if moved.is_inference() else moved

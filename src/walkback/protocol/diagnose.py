@@ -13,6 +13,7 @@ from walkback.protocol.batch_sizes import in_pieces
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.devices import require_one_device
 from walkback.protocol.distributed import Ranks
 from walkback.protocol.functional_meter import tester_of
 from walkback.protocol.headline import GivenScores
@@ -178,6 +179,7 @@ def diagnose(
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
+    require_one_device(plain)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc, random_baseline)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     tester = tester_of(credit, functional)

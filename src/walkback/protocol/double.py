@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Sites, sites_and_grads
+from walkback.protocol.devices import autocasting, without_autocast
 from walkback.protocol.losses import Loss, error_at_logits
 from walkback.protocol.pass_state import begin_again, passes_alike
 from walkback.protocol.site_reader import SiteSetter
@@ -170,13 +171,13 @@ def _ways(model: nn.Module, chain: Chain, batch: Batch) -> Iterator[Way]:
     if parameters and all(p.dtype == torch.float64 for p in parameters):
         yield lambda stack: None, batch, None, True
         return
-    device = parameters[0].device.type if parameters else "cpu"
+    device = parameters[0].device if parameters else torch.device("cpu")
     single = all(p.dtype == torch.float32 for p in parameters)
-    plain = single and not torch.is_autocast_enabled(device)
+    plain = single and not autocasting(device)
 
     def doubling(but: Iterable[nn.Module]) -> Callable[[ExitStack], Any]:
         def enter(stack: ExitStack) -> None:
-            stack.enter_context(torch.autocast(device, enabled=False))
+            stack.enter_context(without_autocast(device))
             stack.enter_context(_in_double(model, but))
 
         return enter

@@ -147,6 +147,9 @@ class DiagnosticReport(Measurements):
     def __str__(self) -> str:
         return str(RENDERERS.load("brief")(self))
 
+    def _repr_html_(self) -> str:
+        return str(RENDERERS.load("notebook")(self))
+
     def to_text(self) -> str:
         """The whole report as plain text, at most 100 columns wide.
 
@@ -159,7 +162,8 @@ class DiagnosticReport(Measurements):
         """The report as a renderer writes it.
 
         Args:
-            renderer: `brief`, `text`, `markdown`, `latex`, `html`, one that was added, or its `module:function`.
+            renderer: `brief`, `text`, `markdown`, `latex`, `html`, `notebook`, one that was added, or its
+                `module:function`.
 
         Returns:
             What the renderer wrote.

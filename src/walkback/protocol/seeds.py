@@ -14,6 +14,7 @@ from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
 from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
 from walkback.protocol.uncertainty import geometric_interval, mean_interval
 from walkback.protocol.verdict import NON_FINITE, TRUSTWORTHY, kind_of
+from walkback.registry import RENDERERS
 
 ENOUGH_SEEDS = 3
 """From which a spread over seeds says anything."""
@@ -94,6 +95,9 @@ class SeedSummary(Record):
     """The panel that decides."""
     remarks: tuple[str, ...] = ()
     """What speaks against these being several runs."""
+
+    def _repr_html_(self) -> str:
+        return str(RENDERERS.load("notebook")(self))
 
     def diagnostic(self, letter: str) -> DiagnosticSummary:
         """The summary of one diagnostic.

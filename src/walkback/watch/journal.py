@@ -7,7 +7,7 @@ from pathlib import Path
 
 from walkback.protocol.records import Measurements, Reading
 from walkback.watch.budget import Clock
-from walkback.watch.live import LiveLine
+from walkback.watch.live import live_view
 from walkback.watch.policy import Decision
 from walkback.watch.trace import OpenTrace
 from walkback.watch.trace_identity import Identity
@@ -22,14 +22,18 @@ class Journal:
 
     def __init__(self, clock: Clock, logs: Sequence[Log], live: bool) -> None:
         self.clock = clock
-        self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
+        self.logs: tuple[Log, ...] = (*logs, live_view()) if live else tuple(logs)
+        self.last: TraceLine | None = None
+        """The last line, of this process or of the trace that it resumed."""
         self._last_written = clock.now()
         self._open_trace: OpenTrace | None = None
 
     def open(self, trace: Path, own: Identity, *, named: bool, resume: bool) -> Sequence[TraceLine]:
         """Begin a trace, or go on with it; the lines that it holds of this run."""
         self._open_trace = OpenTrace(trace, own, named=named, resume=resume)
-        return self._open_trace.lines
+        lines = self._open_trace.lines
+        self.last = lines[-1] if lines else None
+        return lines
 
     def tell(
         self,
@@ -42,7 +46,7 @@ class Journal:
     ) -> None:
         """Write down one measurement, made at the moment of its decision."""
         now, training = self.clock.now(), self.clock.training
-        line = line_of(
+        self.last = line = line_of(
             measured, readings, epoch=decision.at.epoch, step=decision.at.step, source=source, unmeasured=unmeasured,
             action=decision.action, reason=decision.reason, seconds=now - self._last_written, loss=loss,
             overhead=self.clock.measuring / training if training > 0 else None,

@@ -28,6 +28,7 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.functional_tests import shared_out
 from walkback.watch.journal import Journal, Log
+from walkback.watch.live import Now
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
@@ -56,7 +57,7 @@ class Monitor(TrainingWatcher):
         run: the name of this run in its trace. A run that is started again under the same name resumes its trace.
         resume: True resumes the run that the trace holds, under whatever name, and begins one where there is none.
         logs: functions of (line, decision) that are told of every measurement.
-        live: True shows each measurement in one line on stderr.
+        live: True shows each measurement in one line on stderr, or in place in the cell of a notebook.
 
     Args: When it measures, and when it stops the run
         stop_on: the letters of the diagnostics whose firing stops the run; those of the panel where None, which are (a)
@@ -183,9 +184,8 @@ class Monitor(TrainingWatcher):
         """The last measurement, judged and explained; None before the first, and where it could not be made."""
         if self._latest is None:
             return None
-        taken = self.probe.taken
-        remarks = [taken.remark] * bool(taken.remark)
-        loss = {"loss": taken.words}
+        took = self.probe.taken
+        remarks, loss = [took.remark] * bool(took.remark), {"loss": took.words}
         return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
 
     @property
@@ -289,3 +289,6 @@ class Monitor(TrainingWatcher):
             decision = self.course.see(at, readings)
             self._journal.tell(measured, readings, decision, source, why_not, loss)
         return decision
+
+    def _repr_html_(self) -> str:
+        return Now(self._journal.last, self.decision)._repr_html_()

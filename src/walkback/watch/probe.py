@@ -19,6 +19,7 @@ from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.devices import require_one_device
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
@@ -61,6 +62,7 @@ class Probe:
         self.functional = functional
         tester_of(credit, functional)  # refused before anything is measured
         self.model = underneath(model)
+        require_one_device(self.model)
         self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
         self.credit = credit
         self.calling = calling or Calling()

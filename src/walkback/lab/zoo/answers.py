@@ -12,6 +12,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
+from walkback.lab.zoo.precision import in_full
+
 Output = Literal["softmax", "sigmoid"]
 """What the logits of an answer mean. `softmax`: a distribution over the classes, and the loss is its cross-entropy.
 `sigmoid`: a probability for each class by itself, and the loss is their binary cross-entropies, summed over classes."""
@@ -36,7 +38,7 @@ def mean_loss(logits: Tensor, targets: Tensor, output: Output = "softmax") -> Te
     """
     if output == "sigmoid":
         return _binary(logits, targets).mean()
-    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+    return F.cross_entropy(in_full(logits).flatten(0, -2), targets.flatten())
 
 
 def sample_losses(logits: Tensor, targets: Tensor, output: Output = "softmax") -> Tensor:
@@ -59,7 +61,7 @@ def sample_losses(logits: Tensor, targets: Tensor, output: Output = "softmax") -
     if output == "sigmoid":
         each = _binary(logits, targets)
     else:
-        each = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
+        each = F.cross_entropy(in_full(logits).flatten(0, -2), targets.flatten(), reduction="none")
     return each if targets.ndim == 1 else each.view(targets.shape).flatten(1).mean(dim=1)
 
 
@@ -68,7 +70,7 @@ def summed_loss(logits: Tensor, targets: Tensor, output: Output = "softmax") -> 
     if output == "sigmoid":
         whole = _binary(logits, targets).sum()
     else:
-        whole = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="sum")
+        whole = F.cross_entropy(in_full(logits).flatten(0, -2), targets.flatten(), reduction="sum")
     return whole if targets.ndim == 1 else whole / targets[0].numel()
 
 
@@ -92,14 +94,15 @@ def output_error(logits: Tensor, targets: Tensor, output: Output = "softmax") ->
         >>> output_error(torch.zeros(1, 4), torch.tensor([2])).tolist()
         [[0.25, 0.25, -0.75, 0.25]]
     """
-    told = logits.detach().sigmoid() if output == "sigmoid" else logits.detach().softmax(dim=-1)
+    full = in_full(logits.detach())
+    told = full.sigmoid() if output == "sigmoid" else full.softmax(dim=-1)
     error = told.scatter_(-1, targets.unsqueeze(-1), -1, reduce="add")
     return error if targets.ndim == 1 else error / targets[0].numel()
 
 
 def _binary(logits: Tensor, targets: Tensor) -> Tensor:
     """Σ over classes of each answer's binary cross-entropies, (N,)."""
-    flat = logits.flatten(0, -2)
+    flat = in_full(logits).flatten(0, -2)
     wanted = F.one_hot(targets.flatten(), flat.shape[-1]).to(flat.dtype)
     return F.binary_cross_entropy_with_logits(flat, wanted, reduction="none").sum(dim=-1)
 

@@ -119,6 +119,9 @@ class Method(nn.Module, ABC):
     """Why no fresh draw of its feedback makes a null for Γ, where it has feedback and no `redraw`."""
     independent_feedback: bool = False
     """Whether the feedback of different sites is drawn independently."""
+    fp32_only: ClassVar[str] = ""
+    """Why it can be trained in fp32 alone, in one clause; empty where bf16 and fp16 keep what it learns from. In fp16
+    its `accumulate` has to scale what it adds to `.grad`, and say so: see `precision.scales_gradients`."""
     credit_is_gradient: ClassVar[bool] = False
     """Whether a sample's credit has the size of the gradient of its own loss, so that `rms` divides it by the batch."""
 

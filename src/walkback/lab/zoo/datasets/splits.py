@@ -121,6 +121,12 @@ class Split:
         height, width, channels = self.inputs.shape[1:]
         return (channels, height, width)
 
+    def to(self, device: torch.device | str | None) -> Split:
+        """The split with both tensors on a device; None: where they are."""
+        if device is None or self.labels.device == torch.device(device):
+            return self
+        return Split(self.inputs.to(device), self.labels.to(device), self.preparation)
+
     def take(self, count: int) -> Split:
         """The first samples, for a smaller run or a quick check.
 
@@ -189,6 +195,10 @@ class Dataset:
             raise DataError(
                 f"{self.name}: {what} run from {lowest} to {highest}, expected 0 to {count - 1} for {count} {of}."
             )
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """The data set with both splits on a device."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
 
     @property
     def classes(self) -> int:

@@ -20,6 +20,7 @@ from walkback.lab.zoo.contract import Block, BlockModel, LinearBlock, Method, Me
 from walkback.lab.zoo.methods.credit_forms import Credit, normalised, whole
 from walkback.lab.zoo.methods.penalty import branch_penalty
 from walkback.lab.zoo.plain_module import is_plain
+from walkback.lab.zoo.precision import backward, scales_gradients
 from walkback.protocol.credit import Trace
 
 CreditSite = Literal["written", "read"]
@@ -143,7 +144,7 @@ def follow(
         if extra is not None:
             roots.append(extra)
             pulls.append(torch.ones_like(extra))
-    torch.autograd.backward(roots, pulls)
+    backward(roots, pulls)
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,7 @@ class LocalMethod(Method):
         """a_0 … a_L."""
         return [whole(credit) for credit in self.credits_at(trace, range(len(trace.hiddens)))[0]]
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass, one backward pass, one graph per module."""
         local = local_pass(self.model, inputs, targets)
