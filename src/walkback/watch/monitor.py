@@ -14,7 +14,6 @@ The network, its gradients and all random states stay as they were: it trains to
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,39 +21,28 @@ from typing import Any
 
 from torch import nn
 
-from walkback.errors import WalkbackError, WalkbackWarning
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
-from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
-from walkback.protocol.panels import panel_named
-from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
-from walkback.watch.functional_tests import shared_out
-from walkback.watch.live import LiveLine
-from walkback.watch.loss_course import LossCourse
+from walkback.watch.budget import DEFAULT_SHARE
 from walkback.watch.moment import At
-from walkback.watch.policy import Course, Decision, StopPolicy
+from walkback.watch.policy import Decision
 from walkback.watch.probe import Probe
-from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, pass_of, taken, with_scores
-from walkback.watch.trace import OpenTrace
-from walkback.watch.trace_line import TraceLine, line_of
+from walkback.watch.probed import identity_of, pass_of, taken
 from walkback.watch.training_pass import LossReduction, TrainingPass
-
-HELD_BATCHES = 4
-"""How many of the caller's batches are measured: enough for (c), few enough to measure often."""
-
-Log = Callable[[TraceLine, Decision], None]
-"""Something that is told of every measurement, such as `walkback.integrations.tensorboard.TensorBoardLog`."""
+from walkback.watch.watcher import HELD_BATCHES as HELD_BATCHES
+from walkback.watch.watcher import Log as Log
+from walkback.watch.watcher import Watcher
 
 
-class Monitor:
+class Monitor(Watcher):
     """Watches one network while it is trained.
 
     Args:
@@ -120,12 +108,11 @@ class Monitor:
         logs: Sequence[Log] = (),
         live: bool = False,
     ) -> None:
-        self.panel, stops = panel, panel_named(panel).stops
-        self.course = Course(StopPolicy.of(stops if stop_on is None else stop_on, patience, warmup))
-        self.clock = Clock()
-        self.cadence, self._tests = shared_out(cadence_of(every, budget), self.clock, functional is not None)
-        self.thresholds = thresholds or DiagnosticThresholds()
-        self.baseline = accuracy_of_frozen(frozen_baseline_acc)
+        super().__init__(
+            panel=panel, stop_on=stop_on, patience=patience, warmup=warmup, every=every, budget=budget,
+            tested=functional is not None, thresholds=thresholds, frozen_baseline_acc=frozen_baseline_acc, logs=logs,
+            live=live,
+        )  # fmt: skip
         self.probe = Probe(
             model,
             batches,
@@ -140,41 +127,12 @@ class Monitor:
             functional=functional,
         )
         check_matched(self.baseline, self.probe.model, self.probe.chain)
-        self._losses = LossCourse()
-        self._latest: Measurements | None = None
-        self._unmeasured: tuple[Decision, Decision] | None = None
         self.training_pass: TrainingPass | None = None
-        self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
-        self.steps = 0
-        self._epoch: float | None = None
-        self._last_written = self.clock.now()
-        self.trace = Path(trace) if trace is not None else None
-        self._open_trace: OpenTrace | None = None
-        if self.trace is not None:
-            own = identity_of(self.probe, run)
-            self._open_trace = OpenTrace(self.trace, own, named=run is not None, resume=resume)
-            self._resume(self._open_trace.lines)
-        self.clock.start()
+        self._begin(trace, lambda: identity_of(self.probe, run), named=run is not None, resume=resume)
 
-    @property
-    def decision(self) -> Decision:
-        """What the last measurement came to, of this process or of the trace that it goes on with."""
-        return self.course.decision
-
-    @property
-    def report(self) -> DiagnosticReport | None:
-        """The last measurement, judged and explained; None where there is none."""
-        if self._latest is None:
-            return None
+    def _about(self) -> tuple[list[str], dict[str, str]]:
         taken = self.probe.taken
-        remarks = [taken.remark] * bool(taken.remark)
-        loss = {"loss": taken.words}
-        return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
-
-    @property
-    def overhead(self) -> float | None:
-        """The time spent measuring over that of training, so far."""
-        return self.clock.overhead
+        return [taken.remark] * bool(taken.remark), {"loss": taken.words}
 
     def step(
         self,
@@ -190,13 +148,7 @@ class Monitor:
         on the held batches. Else a training step, measured when the cadence says so. `loss` is the mean training loss
         of the epoch that ends, for the trace.
         """
-        loss = checked_loss(loss, epoch)
-        ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
-        self._epoch = epoch if epoch is not None else self._epoch
-        if step is not None:
-            self.steps = step
-        elif not ends_epoch:
-            self.steps += 1
+        ends_epoch, loss = self._ends_epoch(epoch, accuracy, step, loss)
         if not ends_epoch and self.training_pass is not None:
             return self._from_training_pass(epoch, self.training_pass)
         if not ends_epoch and not self.cadence.due(self.steps, self.clock):
@@ -234,20 +186,6 @@ class Monitor:
             self.training_pass.detach()
             self.training_pass = None
 
-    @property
-    def _as_before(self) -> Decision:
-        """The last decision, for a call that did not measure; made once for each."""
-        if self._unmeasured is None or self._unmeasured[0] is not self.decision:
-            self._unmeasured = self.decision, self.decision.model_copy(update={"measured": False})
-        return self._unmeasured[1]
-
-    def _resume(self, lines: Sequence[TraceLine]) -> None:
-        for line in lines:
-            measured = self._losses.with_decrease(line.at, line.loss, line.measurements())
-            self.course.see(line.at, read(measured, self.thresholds))
-        if lines:
-            self.steps = lines[-1].step or 0
-
     def _probe(self) -> Measurements:
         return self.probe.measure(self.thresholds.g_norm_floor, self._tests)
 
@@ -265,35 +203,3 @@ class Monitor:
                 decision = self._measured(at, "training", measure, None, spent)
         training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
         return decision
-
-    def _measured(
-        self, at: At, source: str, measure: Callable[[], Measurements], accuracy: float | None,
-        already_spent: float = 0, loss: float | None = None,
-    ) -> Decision:  # fmt: skip
-        """Measure, judge, decide, write."""
-        with self.clock.measured(already_spent):
-            try:
-                measured, why_not = with_scores(measure(), accuracy, self.baseline), ""
-            except WalkbackError as error:
-                # A network that cannot be measured is still being trained, and goes on.
-                measured, why_not = Measurements(), str(error)
-                warnings.warn(f"{at}: not measured: {error}", WalkbackWarning, stacklevel=3)
-            measured = self._losses.with_decrease(at, loss, measured)
-            self._latest = None if why_not else measured
-            readings = read(measured, self.thresholds) if not why_not else ()
-            decision = self.course.see(at, readings)
-            now, training = self.clock.now(), self.clock.training
-            line = line_of(
-                measured, readings, epoch=at.epoch, step=at.step, source=source, unmeasured=why_not,
-                action=decision.action, reason=decision.reason, seconds=now - self._last_written, loss=loss,
-                overhead=self.clock.measuring / training if training > 0 else None,
-            )  # fmt: skip
-            self._last_written = now
-            self._tell(line, decision)
-        return decision
-
-    def _tell(self, line: TraceLine, decision: Decision) -> None:
-        if self._open_trace is not None:
-            self._open_trace.append(line)
-        for log in self.logs:
-            log(line, decision)
