@@ -1,0 +1,133 @@
+"""What is compiled for one network and one loss: a batch → its sites, and the logits behind a site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from walkback.errors import BatchError, BlocksError, InputError
+from walkback.jax.losses import Loss, scaled_error, unit_error
+from walkback.jax.network import Network, Values, called, one_array
+from walkback.jax.numbers import rows
+from walkback.jax.through import Kinds, jaxpr_of, seen_through
+
+KEPT_PROGRAMS = 16
+"""As many networks are kept compiled."""
+
+
+class Pass(NamedTuple):
+    """What one pass shows, on the device."""
+
+    logits: Any
+    hiddens: tuple[Any, ...]
+    grads: tuple[Any, ...]
+    """∂ℓ/∂h_l, up to the factor that its sample's error was scaled by."""
+    error: Any
+    """∂ℓ/∂logits, up to the same."""
+    exponent: Any
+    """log₂ of that factor, (B,), where the loss is the caller's; of cross-entropy `losses.factors` has it."""
+
+
+class Program:
+    """Functions of one network, compiled when they are first called, and anew for every shape and precision."""
+
+    def __init__(self, network: Network, loss: Loss | None, through: Kinds) -> None:
+        self.network, self.loss, self.through = network, loss, through
+        self.passed = jax.jit(self._passed)
+        self.stream = jax.jit(lambda params, inputs: self._run(params, inputs, {}, {}))
+        self.rest = jax.jit(lambda params, inputs, instead: self._run(params, inputs, {}, instead)[0])
+        self.reached = jax.jit(self._reached)
+        self._shapes: dict[Any, tuple[int, ...]] = {}
+
+    def _run(self, params: Any, inputs: Any, plus: Values, instead: Values) -> tuple[Any, tuple[Any, ...]]:
+        run = seen_through(self.network.run, self.through)
+        logits, hiddens = run(params, inputs, dict(plus), dict(instead))
+        return logits, hiddens
+
+    def logits_shape(self, params: Any, inputs: Any) -> tuple[int, ...]:
+        """Of the logits for such inputs; nothing is computed."""
+        key = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(inputs))
+        if key not in self._shapes:
+            self._shapes[key] = tuple(jax.eval_shape(self.stream, params, inputs)[0].shape)
+        return self._shapes[key]
+
+    def _zeros(self, params: Any, inputs: Any) -> dict[int, Any]:
+        _, sites = jax.eval_shape(lambda *given: self.network.run(*given, {}, {}), params, inputs)
+        return {number: jnp.zeros(site.shape, site.dtype) for number, site in enumerate(sites)}
+
+    def _pulled(self, params: Any, inputs: Any) -> tuple[Any, tuple[Any, ...], Callable[[Any], Any]]:
+        zeros = self._zeros(params, inputs)
+        logits, pull, hiddens = jax.vjp(lambda plus: self._run(params, inputs, plus, {}), zeros, has_aux=True)
+        return logits, hiddens, lambda error: pull(error.astype(logits.dtype))[0]
+
+    def _passed(self, params: Any, inputs: Any, targets: Any, further: Any) -> Pass:
+        """One forward and one backward pass; `further` are powers of two for the error, (B,)."""
+        logits, hiddens, pull = self._pulled(params, inputs)
+        _check_rows(logits, hiddens, targets.shape[0], self.network.names)
+        exponent = None
+        if self.loss is None:
+            wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+            error = unit_error(wide, targets)
+        else:
+            error, exponent = scaled_error(self.loss, logits, targets)
+        grads = pull(error * rows(jnp.exp2(further), error).astype(error.dtype))
+        return Pass(logits, hiddens, tuple(grads[site] for site in sorted(grads)), error, exponent)
+
+    def _reached(self, params: Any, inputs: Any) -> tuple[Any, ...]:
+        """What the last sample's logits alone send to each site, for every sample."""
+        logits, _, pull = self._pulled(params, inputs)
+        grads = pull(jnp.zeros_like(logits).at[-1].set(1))
+        return tuple(grads[site] for site in sorted(grads))
+
+    def jaxpr(self, params: Any, inputs: Any, instead: Values | None = None) -> Any:
+        """What the network computes, as it is declared; from a site on, where one is given."""
+        return jaxpr_of(lambda *given: self.network.run(*given, {}, dict(instead or {})), params, inputs)
+
+
+@lru_cache(maxsize=KEPT_PROGRAMS)
+def program_of(network: Network, loss: Loss | None = None, through: Kinds = frozenset()) -> Program:
+    """The program of a network, compiled before where the same functions came before."""
+    return Program(network, loss, through)
+
+
+@lru_cache(maxsize=KEPT_PROGRAMS)
+def compiled(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The caller's own function for the logits, compiled."""
+
+    def logits(params: Any, inputs: Any) -> Any:
+        return one_array(called("apply", apply, params, inputs), "apply")
+
+    made: Callable[..., Any] = jax.jit(logits)
+    return made
+
+
+def ran(work: Callable[[], Any]) -> Any:
+    """What a pass returns; values that left the function they were traced in are told as such."""
+    try:
+        return work()
+    except jax.errors.UnexpectedTracerError as error:
+        raise InputError(
+            "a value left the function that JAX traced it in: a block or the model keeps one in a list, an attribute "
+            "or a global, or is called inside jit, vmap or scan of its own. Expected pure functions of (params, h). "
+            f"JAX says: {' '.join(str(error).split())[:200]}"
+        ) from error
+
+
+def _check_rows(logits: Any, hiddens: tuple[Any, ...], size: int, names: tuple[str, ...]) -> None:
+    """Every site and the logits have the samples along their first axis."""
+    if logits.ndim < 1 or logits.shape[0] != size:
+        raise BatchError(
+            f"the network gave an output of shape {logits.shape} for {size} targets; expected one row of logits per "
+            "sample. A model for one sample is to be mapped over them with jax.vmap."
+        )
+    for number, hidden in enumerate(hiddens):
+        if hidden.ndim < 2 or hidden.shape[0] != size:
+            where = f"block {number} ({names[number - 1]})" if number else "what comes before the blocks"
+            raise BlocksError(
+                f"{where} gave an h of shape {hidden.shape} for {size} samples; expected (B, …), with the samples "
+                "along the first axis."
+            )
