@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +40,9 @@ class Capture:
     """∂ℓ/∂logits; NaN where it was not asked for."""
     reduction: TokenReduction
     offset: int = 0
+    hidden_rows: Sequence[Doubles] | None = None
+    grad_rows: Sequence[Doubles] | None = None
+    """Norms of the rows of every site, (B, R), where the device computed them."""
 
     @property
     def samples(self) -> int:
@@ -49,26 +52,31 @@ class Capture:
     @cached_property
     def hidden_norms(self) -> Doubles:
         """‖h_l(x)‖, (sites, B)."""
-        return np.stack([site_norms(self.reduction, hidden) for hidden in self.hiddens])
+        return self._norms(self.hiddens, self.hidden_rows)
 
     @cached_property
     def stream_norms(self) -> Doubles:
         """‖h_l(x)‖ over all tokens and channels, (sites, B), whatever stands for a sample elsewhere."""
         if self.reduction is TokenReduction.FLATTEN or all(hidden.ndim != 3 for hidden in self.hiddens):
             return self.hidden_norms
-        return np.stack([norms(hidden.reshape(len(hidden), -1)) for hidden in self.hiddens])
+        return replace(self, reduction=TokenReduction.FLATTEN).hidden_norms
 
     @cached_property
     def grad_norms(self) -> Doubles:
         """‖∂ℓ(x)/∂h_l(x)‖, (sites, B)."""
-        return np.stack([site_norms(self.reduction, grad) * self.scale for grad in self.grads])
+        return self._norms(self.grads, self.grad_rows) * self.scale
+
+    def _norms(self, sites: Sequence[Array], row_norms: Sequence[Doubles] | None) -> Doubles:
+        if row_norms is None:
+            return np.stack([site_norms(self.reduction, site) for site in sites])
+        return np.stack([_of_rows(self.reduction, *pair) for pair in zip(sites, row_norms, strict=True)])
 
     @cached_property
     def direction_norms(self) -> Doubles:
         """The norms of `grad_vectors` times the scale, (sites, B)."""
         if self.reduction is not TokenReduction.TOKEN_NORMS:
             return self.grad_norms
-        return np.stack([norms(each) * self.scale for each in self.grad_vectors])
+        return replace(self, reduction=TokenReduction.FLATTEN).grad_norms
 
     @cached_property
     def grad_vectors(self) -> list[Array]:
@@ -80,13 +88,29 @@ class Capture:
         """‖∂ℓ(x)/∂logits(x)‖, (B,)."""
         return norms(self.error.reshape(self.samples, -1))
 
-    def broken_sites(self, sites: Sequence[Array], norms: Doubles) -> NDArray[np.bool_]:
-        """Samples with a NaN or Inf at each of some sites, (sites, B)."""
-        # The norm of a site shows every NaN and Inf in it, unless only one token was looked at.
-        if any(site.ndim == 3 for site in sites):
-            return np.stack([broken(site) for site in sites])
-        found: NDArray[np.bool_] = ~np.isfinite(norms)
-        return found
+    @property
+    def broken_hiddens(self) -> NDArray[np.bool_]:
+        """Samples with a NaN or Inf in h_l, (sites, B)."""
+        return _broken(self.hiddens, self.hidden_rows)
+
+    @property
+    def broken_grads(self) -> NDArray[np.bool_]:
+        """Samples with a NaN or Inf in ∂ℓ/∂h_l, (sites, B)."""
+        return _broken(self.grads, self.grad_rows) | ~np.isfinite(self.scale)
+
+
+def _of_rows(reduction: TokenReduction, site: Array, row_norms: Doubles) -> Doubles:
+    if site.ndim == 3 and reduction is TokenReduction.CLASS_TOKEN:
+        return row_norms[:, 0]
+    if site.ndim == 3 and reduction is TokenReduction.TOKEN_NORMS:
+        mean: Doubles = row_norms.mean(axis=1)
+        return mean
+    return norms(row_norms)
+
+
+def _broken(sites: Sequence[Array], row_norms: Sequence[Doubles] | None) -> NDArray[np.bool_]:
+    # Rows are all of a site, and their norms show every NaN and Inf in it.
+    return np.stack([broken(each) for each in (sites if row_norms is None else row_norms)])
 
 
 def capture(
@@ -94,11 +118,20 @@ def capture(
 ) -> Capture:
     """Measure one batch, filled up to `size` samples on the way."""
     full = batch.padded(size)
-    targets = full.targets
-    if program.loss is None:
-        shape = ran(lambda: program.logits_shape(params, full.inputs))
-        targets = require_classes(full.targets, shape)
-    seen = _passed(program, params, full, targets)
+    seen = _passed(program, params, full, targets_for(program, params, full))
+    return captured(program, seen, batch, reduction, offset)
+
+
+def targets_for(program: Program, params: Any, batch: Batch) -> NDArray[Any]:
+    """The targets as the loss takes them: class indices for cross-entropy, else as they are."""
+    if program.loss is not None:
+        return batch.targets
+    shape = ran(lambda: program.logits_shape(params, batch.inputs))
+    return require_classes(batch.targets, shape)
+
+
+def captured(program: Program, seen: Pass, batch: Batch, reduction: TokenReduction, offset: int = 0) -> Capture:
+    """What a pass showed of a batch, which may have been filled up."""
     count = batch.size
     logits, error = host(seen.logits)[:count], host(seen.error)[:count]
     classes = classes_of(batch.targets, logits.shape)
@@ -111,7 +144,15 @@ def capture(
     return Capture(
         tuple(host(h)[:count] for h in seen.hiddens), logits, batch.targets, classes,
         tuple(host(g)[:count] for g in seen.grads), scale, error, reduction, offset,
+        _rows(seen.hidden_rows, count), _rows(seen.grad_rows, count),
     )  # fmt: skip
+
+
+def _rows(of_sites: Sequence[Any] | None, count: int) -> list[Doubles] | None:
+    if of_sites is None:
+        return None
+    with np.errstate(invalid="ignore"):
+        return [doubles(largest)[:count] * doubles(share)[:count] for largest, share in of_sites]
 
 
 def _passed(program: Program, params: Any, batch: Batch, targets: NDArray[Any]) -> Pass:
@@ -132,7 +173,8 @@ def _passed(program: Program, params: Any, batch: Batch, targets: NDArray[Any]) 
         exponent = better
         seen = program.passed(params, batch.inputs, targets, exponent)
     back = np.exp2(-exponent.astype(np.float64))
-    return seen._replace(grads=tuple(doubles(grad) * rows(back, host(grad)) for grad in seen.grads))
+    grads = tuple(doubles(grad) * rows(back, host(grad)) for grad in seen.grads)
+    return seen._replace(grads=grads, grad_rows=None)
 
 
 def capture_stream(program: Program, params: Any, batch: Batch, reduction: TokenReduction, offset: int = 0) -> Capture:

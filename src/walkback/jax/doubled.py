@@ -12,11 +12,12 @@ import numpy as np
 
 from walkback.errors import InputError
 from walkback.jax.batches import Batch
-from walkback.jax.capture import Capture, capture
+from walkback.jax.capture import Capture, capture, captured, targets_for
+from walkback.jax.network import Stage
 from walkback.jax.numbers import Doubles, doubles
 from walkback.jax.precision import host, in_double, x64
-from walkback.jax.program import Program, compiled, program_of, ran
-from walkback.jax.through import Kinds, coarsest_inside, draws_random_numbers, has_steps
+from walkback.jax.program import Program, program_of, ran
+from walkback.jax.through import Found, Kinds
 from walkback.protocol.reduction import TokenReduction
 
 SAME_IN_DOUBLE, SAME_IN_SINGLE = 1e-6, 1e-3
@@ -39,8 +40,7 @@ class Doubled:
         """Parameters and inputs, converted."""
         if not exact:
             return cls(program, params, batch, False)
-        with x64():
-            return cls(program, in_double(params), Batch(in_double(batch.inputs), batch.targets))
+        return cls(program, in_double(params), Batch(in_double(batch.inputs), batch.targets))
 
     def precision(self) -> AbstractContextManager[None]:
         """The context in which it runs."""
@@ -48,44 +48,59 @@ class Doubled:
 
     def seen(self, through: Kinds) -> Capture:
         """One pass with its gradients, declared derivatives of these kinds seen through."""
-        program = program_of(self.program.network, self.program.loss, through)
+        program = self._seeing(through)
         with self.precision():
             return capture(program, self.params, self.batch, TokenReduction.FLATTEN)
 
+    def _seeing(self, through: Kinds) -> Program:
+        return program_of(self.program.network, self.program.loss, through)
+
+    def examined(self, apply: Stage, through: Kinds) -> Capture:
+        """The same; with it, parts that are not those of `apply` and samples that influence each other are refused."""
+        program = self._seeing(through)
+        with self.precision():
+            targets = targets_for(program, self.params, self.batch)
+            seen, reached, own = ran(lambda: program.examined(apply, self.params, self.batch.inputs, targets))
+        self._require_double(seen.logits, seen.hiddens)
+        found = captured(program, seen, self.batch, TokenReduction.FLATTEN)
+        self._check_composition(doubles(own), doubles(found.logits))
+        check_independent(doubles(reached))
+        return found
+
+    def looked(self, apply: Stage) -> tuple[Any, tuple[Any, ...]]:
+        """Logits and sites without gradients; parts that are not those of `apply` are refused."""
+        with self.precision():
+            logits, hiddens, own = ran(lambda: self.program.looked(apply, self.params, self.batch.inputs))
+        self._require_double(logits, hiddens)
+        self._check_composition(doubles(own), doubles(logits))
+        return logits, hiddens
+
     def stream(self) -> tuple[Any, tuple[Any, ...]]:
-        """Logits and sites of one pass without gradients."""
+        """Logits and sites without gradients; refused where something that should be fp64 is not."""
         with self.precision():
             logits, hiddens = ran(lambda: self.program.stream(self.params, self.batch.inputs))
+        self._require_double(logits, hiddens)
         return logits, hiddens
 
     def require_exact(self) -> Doubles:
-        """The logits; refused where something that should be fp64 is not."""
-        logits, hiddens = self.stream()
+        """The logits."""
+        return doubles(self.stream()[0])
+
+    def _require_double(self, logits: Any, hiddens: Sequence[Any]) -> None:
         lower = {str(each.dtype) for each in (logits, *hiddens) if each.dtype != np.float64}
         if self.exact and lower:
-            raise InputError(f"sites or logits are {', '.join(sorted(lower))} whatever the parameters are in")
-        return doubles(host(logits))
+            raise NotDouble(f"sites or logits are {', '.join(sorted(lower))} whatever the parameters are in")
 
     @cached_property
-    def jaxpr(self) -> Any:
+    def found(self) -> Found:
         """What the network computes here, as it is declared."""
         with self.precision():
-            return self.program.jaxpr(self.params, self.batch.inputs)
-
-    @property
-    def steps(self) -> bool:
-        """Whether something in it jumps."""
-        return has_steps(self.jaxpr)
-
-    @property
-    def draws(self) -> bool:
-        """Whether it draws random numbers."""
-        return draws_random_numbers(self.jaxpr)
+            return self.program.found(self.params, self.batch.inputs)
 
     @property
     def coarsest(self) -> Any:
         """The lowest precision that values are rounded to inside; None where they never are."""
-        return coarsest_inside(self.jaxpr) if self.exact else None
+        return self.found.coarsest if self.exact else None
 
     def logits_of_each(self, site: int, several: Sequence[Doubles]) -> list[Doubles]:
         """The logits where a site holds other values, each (B, …), of the first B samples."""
@@ -102,23 +117,31 @@ class Doubled:
         with self.precision():
             return doubles(host(self.program.rest(self.params, inputs, {site: values})))
 
-    def leak(self) -> float:
-        """The largest gradient that the last sample's logits send to h_0 of another sample."""
-        with self.precision():
-            grads = ran(lambda: self.program.reached(self.params, self.batch.inputs))
-        others = doubles(grads[0])[:-1]
-        return float(np.abs(np.nan_to_num(others)).max(initial=0.0))
-
-    def check_composition(self, apply: Any, logits: Doubles) -> None:
-        """Refuse blocks whose composition gives other logits than `apply` does."""
-        with self.precision():
-            own = doubles(ran(lambda: compiled(apply)(self.params, self.batch.inputs)))
+    def _check_composition(self, own: Doubles, logits: Doubles) -> None:
         apart = apart_by(own, logits, SAME_IN_DOUBLE if self.exact else SAME_IN_SINGLE)
         if apart:
-            raise InputError(
+            raise Refused(
                 f"stem, blocks and head do not compute what apply does: {apart}. Expected the same network twice: "
                 "apply as a whole, and its parts in their order, with nothing left out between them."
             )
+
+
+class NotDouble(InputError):
+    """A network that does not compute in fp64."""
+
+
+class Refused(InputError):
+    """Something that is wrong in every precision."""
+
+
+def check_independent(reached: Doubles) -> None:
+    """Refuse a network whose last sample's logits have a gradient at h_0 of another sample."""
+    leak = float(np.abs(np.nan_to_num(reached[:-1])).max(initial=0.0))
+    if leak > 0:
+        raise Refused(
+            f"the logits of one sample depend on h_0 of another (gradient {leak:.1e}, expected 0), so per-sample "
+            "gradients mean nothing. Give batch norm its running statistics (eval mode); is the first axis the batch?"
+        )
 
 
 def apart_by(one: Doubles, other: Doubles, tolerance: float) -> str:

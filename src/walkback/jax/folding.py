@@ -69,12 +69,12 @@ class Folding:
         self.described |= dict.fromkeys(map(seen.reduction.describe, shapes))
         self.samples += seen.samples
         self._keep("hidden", seen.hidden_norms)
-        self._keep("broken_hidden", seen.broken_sites(seen.hiddens, seen.hidden_norms))
+        self._keep("broken_hidden", seen.broken_hiddens)
         self._keep("ends", seen.stream_norms[[0, -1]])
         self._keep("broken_logits", broken(seen.logits)[None])
         if self.gradients:
             self._keep("grad", seen.grad_norms)
-            self._keep("broken_grad", seen.broken_sites(seen.grads, seen.grad_norms))
+            self._keep("broken_grad", seen.broken_grads)
             self._keep("error", seen.error_norms[None])
             self.groups.add(seen)
         self.counted = self.counted and seen.classes is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,11 +31,6 @@ class Candidate:
     doubled: Doubled
     through: Kinds
     seen: Capture
-
-    @classmethod
-    def tried(cls, doubled: Doubled, through: Kinds) -> Candidate:
-        """Run it; a network that does not run in this way at all raises."""
-        return cls(doubled, through, doubled.seen(through))
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
@@ -69,7 +63,7 @@ class Candidate:
         if agreement.agrees is False and not slope.single and self.doubled.coarsest == jnp.float32:
             # What is rounded to fp32 on the way is flat over small steps: large ones decide.
             agreement = replace(slope, single=True).check()
-        if agreement.agrees is False or not self.doubled.steps:
+        if agreement.agrees is False or not self.doubled.found.steps:
             return agreement
         stepped = agreement.agrees is None or self._slope(site, self.doubled.batch.size).jumps()
         return Agreement(False, 1.0, agreement.directions, agreement.kinks) if stepped else agreement
@@ -156,11 +150,6 @@ class Candidate:
         assert loss is not None
         with x64():
             return doubles(loss_values(loss, jnp.asarray(logits), jnp.asarray(self.doubled.batch.targets[:count])))
-
-
-def first_agreeing(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The first candidate that passes; later ones are not checked."""
-    return next((each for each in candidates if each.agreement.agrees), None)
 
 
 def _or_one(scale: Doubles) -> Doubles:

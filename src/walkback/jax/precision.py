@@ -32,8 +32,8 @@ def is_floating(leaf: Any) -> bool:
 
 
 def in_double(tree: Any) -> Any:
-    """A tree with its floating-point arrays in fp64; call it inside `x64()`."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64) if is_floating(leaf) else leaf, tree)
+    """A tree with its floating-point arrays in fp64."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf).astype(np.float64) if is_floating(leaf) else leaf, tree)
 
 
 def refuse_tracers(what: str, tree: Any) -> None:

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from walkback.errors import BatchError, BlocksError, InputError
 from walkback.jax.losses import Loss, scaled_error, unit_error
-from walkback.jax.network import Network, Values, called, one_array
+from walkback.jax.network import Network, Stage, Values, called, one_array
 from walkback.jax.numbers import rows
-from walkback.jax.through import Kinds, jaxpr_of, seen_through
+from walkback.jax.through import Found, Kinds, jaxpr_of, seen_through
 
+CHUNK = 256
+"""How many entries of a vector make a row."""
 KEPT_PROGRAMS = 16
 """As many networks are kept compiled."""
 
@@ -30,6 +33,9 @@ class Pass(NamedTuple):
     """∂ℓ/∂logits, up to the same."""
     exponent: Any
     """log₂ of that factor, (B,), where the loss is the caller's; of cross-entropy `losses.factors` has it."""
+    hidden_rows: tuple[Any, ...] | None
+    grad_rows: tuple[Any, ...] | None
+    """`row_norms` of every site."""
 
 
 class Program:
@@ -40,8 +46,10 @@ class Program:
         self.passed = jax.jit(self._passed)
         self.stream = jax.jit(lambda params, inputs: self._run(params, inputs, {}, {}))
         self.rest = jax.jit(lambda params, inputs, instead: self._run(params, inputs, {}, instead)[0])
-        self.reached = jax.jit(self._reached)
+        self.examined = jax.jit(self._examined, static_argnums=0)
+        self.looked = jax.jit(self._looked, static_argnums=0)
         self._shapes: dict[Any, tuple[int, ...]] = {}
+        self._found: dict[Any, Found] = {}
 
     def _run(self, params: Any, inputs: Any, plus: Values, instead: Values) -> tuple[Any, tuple[Any, ...]]:
         run = seen_through(self.network.run, self.through)
@@ -66,7 +74,11 @@ class Program:
 
     def _passed(self, params: Any, inputs: Any, targets: Any, further: Any) -> Pass:
         """One forward and one backward pass; `further` are powers of two for the error, (B,)."""
-        logits, hiddens, pull = self._pulled(params, inputs)
+        return self._error_pulled(*self._pulled(params, inputs), targets, further)
+
+    def _error_pulled(
+        self, logits: Any, hiddens: tuple[Any, ...], pull: Callable[[Any], Any], targets: Any, further: Any
+    ) -> Pass:
         _check_rows(logits, hiddens, targets.shape[0], self.network.names)
         exponent = None
         if self.loss is None:
@@ -75,34 +87,52 @@ class Program:
         else:
             error, exponent = scaled_error(self.loss, logits, targets)
         grads = pull(error * rows(jnp.exp2(further), error).astype(error.dtype))
-        return Pass(logits, hiddens, tuple(grads[site] for site in sorted(grads)), error, exponent)
+        ordered = tuple(grads[site] for site in sorted(grads))
+        rows_of_both = (tuple(map(row_norms, sites)) for sites in (hiddens, ordered))
+        return Pass(logits, hiddens, ordered, error, exponent, *rows_of_both)
 
-    def _reached(self, params: Any, inputs: Any) -> tuple[Any, ...]:
-        """What the last sample's logits alone send to each site, for every sample."""
-        logits, _, pull = self._pulled(params, inputs)
-        grads = pull(jnp.zeros_like(logits).at[-1].set(1))
-        return tuple(grads[site] for site in sorted(grads))
+    def _examined(self, apply: Stage, params: Any, inputs: Any, targets: Any) -> tuple[Pass, Any, Any]:
+        """A pass, the gradient that the last sample's logits send to h_0 of each sample, and the logits of `apply`."""
+        logits, hiddens, pull = self._pulled(params, inputs)
+        seen = self._error_pulled(logits, hiddens, pull, targets, jnp.zeros(targets.shape[0], jnp.float32))
+        return seen, pull(jnp.zeros_like(logits).at[-1].set(1))[0], _applied(apply, params, inputs)
 
-    def jaxpr(self, params: Any, inputs: Any, instead: Values | None = None) -> Any:
+    def _looked(self, apply: Stage, params: Any, inputs: Any) -> tuple[Any, tuple[Any, ...], Any]:
+        """Logits, sites and the logits of `apply`, without any gradient."""
+        return *self._run(params, inputs, {}, {}), _applied(apply, params, inputs)
+
+    def found(self, params: Any, inputs: Any, instead: Values | None = None) -> Found:
         """What the network computes, as it is declared; from a site on, where one is given."""
-        return jaxpr_of(lambda *given: self.network.run(*given, {}, dict(instead or {})), params, inputs)
+        given = (params, inputs, dict(instead or {}))
+        key = (jax.tree.structure(given), *((np.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(given)))
+        if key not in self._found:
+            jaxpr = jaxpr_of(lambda *some: self.network.run(some[0], some[1], {}, some[2]), *given)
+            self._found[key] = Found.of(jaxpr)
+        return self._found[key]
+
+
+def row_norms(site: Any) -> tuple[Any, Any]:
+    """‖x‖₂ of rows of a site, (B, …, d) → (B, R), as the largest entry and what that is to be multiplied with.
+
+    A row is a token, a place of an image, or a short piece of a vector: so few squares are summed in fp32 that rounding
+    stays far below the sixth digit, and none of them can leave its range.
+    """
+    width = site.shape[-1]
+    pieces = CHUNK if site.ndim == 2 and width % CHUNK == 0 else width
+    rows_of = site.reshape(site.shape[0], -1, pieces).astype(jnp.promote_types(site.dtype, jnp.float32))
+    largest = jnp.abs(rows_of).max(axis=-1)
+    scale = jnp.where(largest > 0, largest, 1.0)
+    return largest, jnp.sqrt(jnp.square(rows_of / scale[..., None]).sum(axis=-1))
+
+
+def _applied(apply: Stage, params: Any, inputs: Any) -> Any:
+    return one_array(called("apply", apply, params, inputs), "apply")
 
 
 @lru_cache(maxsize=KEPT_PROGRAMS)
 def program_of(network: Network, loss: Loss | None = None, through: Kinds = frozenset()) -> Program:
     """The program of a network, compiled before where the same functions came before."""
     return Program(network, loss, through)
-
-
-@lru_cache(maxsize=KEPT_PROGRAMS)
-def compiled(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """The caller's own function for the logits, compiled."""
-
-    def logits(params: Any, inputs: Any) -> Any:
-        return one_array(called("apply", apply, params, inputs), "apply")
-
-    made: Callable[..., Any] = jax.jit(logits)
-    return made
 
 
 def ran(work: Callable[[], Any]) -> Any:

@@ -7,28 +7,29 @@ measure against, and (b), (c) and Γ are not measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from walkback.errors import BlocksError, InputError, WalkbackError
 from walkback.jax.batches import Batch
 from walkback.jax.capture import Capture, capture, capture_stream
-from walkback.jax.doubled import Doubled, apart_by
-from walkback.jax.gradient_check import Candidate, first_agreeing
-from walkback.jax.network import Composed, Network, Stages, composed
+from walkback.jax.doubled import SAME_IN_DOUBLE, Doubled, Refused, apart_by
+from walkback.jax.gradient_check import Candidate
+from walkback.jax.network import Composed, Network, Stage, Stages, composed
 from walkback.jax.numbers import doubles
-from walkback.jax.program import Program, program_of
+from walkback.jax.program import Program, program_of, ran
 from walkback.jax.reference_failure import check_of, explained, in_short, wrong_loss
-from walkback.jax.through import JVP, VJP, Kinds, own_derivatives
+from walkback.jax.through import JVP, VJP, Kinds
 from walkback.protocol.records import ReferenceCheck
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference_words import NO_GRADIENTS, ON_REQUEST, WITHOUT
-from walkback.protocol.sizes import LOOK_SAMPLES, REFERENCE_SAMPLES
+from walkback.protocol.sizes import REFERENCE_SAMPLES
 
+Made = TypeVar("Made")
 DECLARED = "declared"
 SAME_ROUNDED = 1e-2
 """Up to which share of their size the logits of two passes in working precision lie apart by rounding alone."""
@@ -63,7 +64,7 @@ class Reference:
         if not self.twin:
             return seen
         own = capture_stream(self.own, params, batch, reduction, offset)
-        check_twin(own, seen, SAME_ROUNDED)
+        check_twin((own.logits, *own.hiddens), (seen.logits, *seen.hiddens), SAME_ROUNDED)
         return replace(seen, hiddens=own.hiddens, logits=own.logits)
 
     def exact_on(self, params: Any, batch: Batch) -> Capture | str:
@@ -77,12 +78,11 @@ class Reference:
             return f"no fp64 pass: {in_short(error)}"
 
 
-def check_twin(own: Capture, twin: Capture, tolerance: float) -> None:
-    """Refuse a twin that computes something else."""
-    pairs: list[tuple[str, Any, Any]] = [("logits", own.logits, twin.logits)]
-    pairs += [(f"h_{n}", *pair) for n, pair in enumerate(zip(own.hiddens, twin.hiddens, strict=True))]
-    for what, mine, other in pairs:
+def check_twin(own: Sequence[Any], twin: Sequence[Any], tolerance: float) -> None:
+    """Refuse a twin that computes something else: its logits, then each of its sites."""
+    for place, (mine, other) in enumerate(zip(own, twin, strict=True)):
         if apart := apart_by(doubles(mine), doubles(other), tolerance):
+            what = f"h_{place - 1}" if place else "logits"
             raise InputError(
                 f"reference= computes something else than the network: {apart.replace('logits', what)}; expected "
                 "a twin of the same function, with the same params, whose derivative is its own."
@@ -90,86 +90,73 @@ def check_twin(own: Capture, twin: Capture, tolerance: float) -> None:
 
 
 def find_reference(
-    apply: Any, network: Network, params: Any, batch: Batch, loss: Any, asked: Any = None, gradients: bool = True
+    apply: Stage, network: Network, params: Any, batch: Batch, loss: Any, asked: Any = None, gradients: bool = True
 ) -> Reference:
     """The reference that was asked for, checked on the first samples of a batch, as is that apply is its parts."""
     program = program_of(network, loss)
     some = batch.first(min(REFERENCE_SAMPLES, batch.size))
-    _check_independent(program, params, some)
-    doubled, why = _doubled(program, params, some, apply)
     if not gradients:
+        _in_double(program, params, some, lambda doubled: doubled.looked(apply))
         check = ReferenceCheck(candidate="none", reason=NO_GRADIENTS)
         return Reference(check, program, program, NO_GRADIENTS, measured=False, judged=False)
     if asked == DECLARED:
+        _in_double(program, params, some, lambda doubled: doubled.examined(apply, frozenset()))
         check = ReferenceCheck(candidate="declared", reason=ON_REQUEST)
         return Reference(check, program, program, ON_REQUEST, judged=False)
     if asked is not None:
-        return _of_twin(_twin(asked, network), program, doubled, why)
-    return _chosen(doubled, program, why)
+        return _of_twin(apply, _twin(asked, network), program, params, some)
+    return _chosen(apply, program, params, some)
 
 
-def _doubled(program: Program, params: Any, some: Batch, apply: Any) -> tuple[Doubled, str]:
-    """The network in fp64, or in its own precision and why; and `apply` held to its parts."""
-    why = ""
-    for exact in (True, False):
-        doubled = Doubled.of(program, params, some, exact)
-        try:
-            logits = doubled.require_exact()
-            if exact and (why := _other_function(doubled, params, logits)):
-                continue
-            doubled.check_composition(apply, logits)
-            return doubled, why
-        except WalkbackError as error:
-            # What does not run in fp64 may run as it is; what is wrong in both is told as it is there.
-            if not exact or "do not compute what apply does" in str(error):
-                raise
-            why = in_short(error)
-    raise AssertionError("unreachable")
+def _in_double(
+    program: Program, params: Any, some: Batch, look: Callable[[Doubled], Made]
+) -> tuple[Doubled, Made, str]:
+    """What a look at the network in fp64 shows, or in its own precision and why."""
+    doubled = Doubled.of(program, params, some)
+    try:
+        found = look(doubled)
+        why = _other_function(doubled, params)
+        if not why:
+            return doubled, found, ""
+    except Refused:
+        raise
+    except Exception as error:  # whatever a network does not support in fp64, the rest is measured all the same
+        why = in_short(error)
+    doubled = Doubled.of(program, params, some, exact=False)
+    try:
+        return doubled, look(doubled), why
+    except WalkbackError:
+        raise
+    except Exception as error:
+        raise InputError(f"no gradient can be computed through the network: {in_short(error)}. {WITHOUT}") from error
 
 
-def _other_function(doubled: Doubled, params: Any, logits: Any) -> str:
+def _other_function(doubled: Doubled, params: Any) -> str:
     """Why the network in fp64 is another one: random numbers that it draws inside are others there."""
-    if not doubled.draws:
+    if not doubled.found.draws:
         return ""
     plain = Doubled.of(doubled.program, params, doubled.batch, exact=False).require_exact()
-    apart = apart_by(plain, logits, SAME_ROUNDED)
+    apart = apart_by(plain, doubled.require_exact(), SAME_ROUNDED)
     return f"it draws random numbers inside, which are others in fp64 ({apart})" if apart else ""
 
 
-def _check_independent(program: Program, params: Any, some: Batch) -> None:
-    """Refuse a network whose samples influence each other: its per-sample numbers would mean nothing."""
-    few = some.first(min(LOOK_SAMPLES, some.size))
-    # Samples may meet in a derivative that a function declares, and not in what it computes.
-    program = program_of(program.network, program.loss, frozenset({VJP}))
-    leak = Doubled.of(program, params, few, exact=False).leak() if few.size > 1 else 0.0
-    if leak > 0:
-        raise InputError(
-            f"the logits of one sample depend on h_0 of another (gradient {leak:.1e}, expected 0), so per-sample "
-            "gradients mean nothing. Give batch norm its running statistics (eval mode); is the first axis the batch?"
-        )
-
-
-def _chosen(doubled: Doubled, program: Program, why: str, twin: bool = False) -> Reference:
+def _chosen(apply: Stage, program: Program, params: Any, some: Batch) -> Reference:
     """The first candidate that passes, or what is wrong with all of them."""
-    own = own_derivatives(doubled.jaxpr)
-    candidates, failed = [], ""
-    for kinds in _sights(own):
-        try:
-            candidate = Candidate.tried(doubled, kinds)
-        except (InputError, NotImplementedError, TypeError, ValueError) as error:
-            failed = in_short(error)
-            continue
-        candidates.append(candidate)
-        if candidate.agreement.agrees:
+    own = ran(lambda: program.found(params, some.inputs)).own
+    first, *others = _sights(own)
+    doubled, seen, why = _in_double(program, params, some, lambda doubled: doubled.examined(apply, first))
+    candidates = [Candidate(doubled, first, seen)]
+    for kinds in others:
+        if candidates[-1].agreement.agrees:
             break
-    if not candidates:
-        raise InputError(f"no gradient can be computed through the network: {failed}. {WITHOUT}")
+        with suppress(Exception):  # it may not even run
+            candidates.append(Candidate(doubled, kinds, doubled.seen(kinds)))
     unreached = candidates[0].unreached()
     if unreached is not None:
         raise BlocksError(
             f"the logits do not depend on h_{unreached}; expected blocks that the output is computed from, in order."
         )
-    chosen = first_agreeing(candidates)
+    chosen = next((each for each in candidates if each.agreement.agrees), None)
     if chosen is None:
         chosen, check = explained(candidates, own)
     else:
@@ -177,7 +164,7 @@ def _chosen(doubled: Doubled, program: Program, why: str, twin: bool = False) ->
         check = check_of(chosen, own, **({"passed": False, "reason": wrong} if wrong else {}))
     exact: Capture | str = chosen.seen if doubled.exact else f"no fp64 pass: {why}"
     usable = check.passed is not False
-    through = program_of(doubled.program.network, program.loss, chosen.through)
+    through = program_of(program.network, program.loss, chosen.through)
     return Reference(check, program, through, exact, measured=usable, judged=usable)
 
 
@@ -212,21 +199,16 @@ def _twin(asked: Any, network: Network) -> Composed:
     return twin
 
 
-def _of_twin(twin: Composed, program: Program, doubled: Doubled, why: str) -> Reference:
+def _of_twin(apply: Stage, twin: Composed, program: Program, params: Any, some: Batch) -> Reference:
     """The gradient of a twin, checked, which must compute what the network does."""
-    there = replace(doubled, program=program_of(twin, program.loss))
-    tolerance = 1e-6 if doubled.exact else SAME_ROUNDED
-    with suppress(NotImplementedError):
-        check_twin(_stream(doubled), _stream(there), tolerance)
-    found = _chosen(there, program_of(twin, program.loss), why)
+    doubled, (logits, hiddens), _ = _in_double(program, params, some, lambda doubled: doubled.looked(apply))
+    there = program_of(twin, program.loss)
+    _, (others, sites), _ = _in_double(there, params, some, lambda doubled: doubled.stream())
+    check_twin((logits, *hiddens), (others, *sites), SAME_IN_DOUBLE if doubled.exact else SAME_ROUNDED)
+    found = _chosen(apply, there, params, some)
     reason = f"The gradient of the twin, reference=, cannot stand for the true one. {found.check.reason}"
     check = found.check.model_copy(update={"twin": True, "reason": reason if found.check.reason else ""})
     return replace(found, check=check, own=program)
-
-
-def _stream(doubled: Doubled) -> Capture:
-    with doubled.precision():
-        return capture_stream(doubled.program, doubled.params, doubled.batch, TokenReduction.FLATTEN)
 
 
 def default_reduction(deepest: Any) -> TokenReduction:

@@ -116,11 +116,11 @@ def _calls(candidate: Candidate, site: int) -> str:
     """What was seen there that may be the cause."""
     doubled, network = candidate.doubled, candidate.doubled.program.network
     if not isinstance(network, Composed):
-        found = suspects(doubled.jaxpr, None)
+        found = suspects(doubled.found.jaxpr, None)
     else:
         with doubled.precision():
             behind = [
-                doubled.program.jaxpr(doubled.params, doubled.batch.inputs, {at: candidate.seen.hiddens[at]})
+                doubled.program.found(doubled.params, doubled.batch.inputs, {at: candidate.seen.hiddens[at]}).jaxpr
                 for at in (site, site + 1)
                 if at < len(candidate.seen.hiddens)
             ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -105,6 +105,23 @@ def coarsest_inside(jaxpr: Any) -> Any:
         and eqn.outvars[0].aval.dtype.itemsize < eqn.invars[0].aval.dtype.itemsize
     ]
     return min(lower, key=lambda dtype: dtype.itemsize, default=None)
+
+
+class Found(NamedTuple):
+    """What a network computes, and what matters of it for its gradient."""
+
+    jaxpr: Any
+    own: dict[str, tuple[str, ...]]
+    """`own_derivatives`."""
+    steps: bool
+    draws: bool
+    coarsest: Any
+
+    @classmethod
+    def of(cls, jaxpr: Any) -> Found:
+        """Look through it once."""
+        about = (own_derivatives(jaxpr), has_steps(jaxpr), draws_random_numbers(jaxpr), coarsest_inside(jaxpr))
+        return cls(jaxpr, *about)
 
 
 def suspects(before: Any, after: Any | None) -> list[str]:
