@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -101,6 +101,16 @@ class Doubled:
     def coarsest(self) -> Any:
         """The lowest precision that values are rounded to inside; None where they never are."""
         return self.found.coarsest if self.exact else None
+
+    @cached_property
+    def draws_anew(self) -> bool:
+        """Whether random numbers that are drawn inside are others for the same sample elsewhere in a batch."""
+        if not self.found.draws:
+            return False
+        some = self.batch.first(2)
+        twice = Batch(some.repeated(2), np.concatenate([some.targets] * 2))
+        first, second = np.split(replace(self, batch=twice).require_exact(), 2)
+        return bool(apart_by(first, second, SAME_IN_DOUBLE if self.exact else SAME_IN_SINGLE))
 
     def logits_of_each(self, site: int, several: Sequence[Doubles]) -> list[Doubles]:
         """The logits where a site holds other values, each (B, …), of the first B samples."""

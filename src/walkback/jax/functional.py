@@ -23,7 +23,7 @@ from walkback.jax.losses import cross_entropies, loss_values, require_classes
 from walkback.jax.numbers import Doubles, doubles, median, norms, rows
 from walkback.jax.precision import x64
 from walkback.jax.program import Program
-from walkback.jax.reference_failure import in_short
+from walkback.jax.reference_failure import DRAWS, in_short
 from walkback.protocol.functional_fields import functional_fields
 from walkback.protocol.functional_figures import DIRECTIONS, EPSILON, RATES, ROUNDING_DRAWS, SEED, Responses
 
@@ -74,6 +74,8 @@ class FunctionalMeter:
         doubled = Doubled.of(program, params, batch)
         try:
             doubled.require_exact()
+            if doubled.draws_anew:
+                return {"no_functional": DRAWS, "functional_samples": batch.size}
             sites = [respond(doubled, site, *pair) for site, pair in enumerate(zip(hiddens, credits, strict=True))]
         except WalkbackError as error:
             return {"no_functional": f"no fp64 pass: {in_short(error)}", "functional_samples": batch.size}

@@ -58,6 +58,8 @@ class Candidate:
 
     def at(self, site: int) -> Agreement:
         """Whether the gradient at one site is that of the network behind it."""
+        if self.doubled.draws_anew:
+            return Agreement(None, math.nan, 0, 0)
         slope = self._slope(site)
         agreement = slope.check()
         if agreement.agrees is False and not slope.single and self.doubled.coarsest == jnp.float32:

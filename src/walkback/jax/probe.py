@@ -40,6 +40,8 @@ class Probe:
         once = next((name for name in ONCE if name in measuring), None)
         if once is not None:
             raise InputError(f"{once}= is measured once, by walkback.jax.diagnose; a monitor does without it.")
+        if functional is not None:  # refused before anything is measured
+            session_of(apply, params, blocks, functional=functional, **measuring)
         self.apply, self.blocks, self.functional, self.measuring = apply, blocks, functional, measuring
         self.batches = list(read_batches(batches, max_batches))
         first = self._session(params)

@@ -17,6 +17,7 @@ from walkback.protocol.wording import written
 TWIN = (
     "Pass reference= the blocks of a twin, of the same function and with the same params, whose derivative is its own."
 )
+DRAWS = "the network draws random numbers inside, which are others at other places of a batch"
 Own = dict[str, tuple[str, ...]]
 
 
@@ -87,6 +88,8 @@ def _unsettled(candidate: Candidate) -> str:
 
 def _cannot_tell(candidate: Candidate) -> str:
     """Why finite differences say nothing about this network, where that is so."""
+    if candidate.doubled.draws_anew:
+        return f"The check could not be made: {DRAWS}. Give it fixed numbers, or leave them out for the diagnosis."
     coarsest = candidate.doubled.coarsest
     if coarsest is None or jnp.dtype(coarsest).itemsize > 2:
         return ""
