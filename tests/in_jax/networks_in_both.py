@@ -17,7 +17,11 @@ def array(tensor):
 class TorchBlock(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.norm, self.first, self.second = nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.norm, self.first, self.second = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(2 * width, width),
+        )
 
     def forward(self, h):
         return h + self.second(F.gelu(self.first(self.norm(h))))
@@ -121,9 +125,10 @@ def mixed(number):
 
 def conv(p, name, h):
     kernel = jnp.transpose(p[f"{name}.weight"], (2, 3, 1, 0))
-    return jax.lax.conv_general_dilated(h, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + p[
-        f"{name}.bias"
-    ]
+    return (
+        jax.lax.conv_general_dilated(h, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        + p[f"{name}.bias"]
+    )
 
 
 def conv_block(number):

@@ -42,8 +42,8 @@ def test_a_run_is_traced_resumed_and_replayed(tmp_path):
     assert [line.epoch for line in lines if line.epoch] == [1, 2]
     assert len(lines[-1].alignment) == net.DEPTH + 1
     assert walkback.replay(path)
+    other = {**params, "head": jnp.ones((net.WIDTH, 9))}
     with pytest.raises(InputError, match="network"):
-        other = {**params, "head": jnp.ones((net.WIDTH, 9))}
         monitor(other, path, run="first")
 
 

@@ -132,7 +132,12 @@ def test_tokens(tokens, read_all):
     blocks = [both.mixed(n) for n in range(3)]
     head = both.head if read_all else both.class_head
     of_jax = walkback.jax.diagnose(
-        both.whole(both.stem, blocks, head), both.parameters(model), blocks, batches, stem=both.stem, head=head,
+        both.whole(both.stem, blocks, head),
+        both.parameters(model),
+        blocks,
+        batches,
+        stem=both.stem,
+        head=head,
         **kwargs,
     )
     measured = compared(of_torch, of_jax)

@@ -142,9 +142,9 @@ class Folding:
         return {"total_growth": ratio[0], "total_growth_interval": bounds[0] if bounds else None}
 
     def _accuracy(self) -> dict[str, Any]:
-        right = np.concatenate([each.right for each in self.answers]) if self.answers and self.counted else np.zeros(0)
-        if not len(right):
+        if not self.counted or not sum(len(each.right) for each in self.answers):
             return {}
+        right = np.concatenate([each.right for each in self.answers])
         samples = sum(each.samples for each in self.answers)
         several = len(right) if len(right) != samples else None
         score = Score(value=float(right.sum()) / len(right), samples=samples, answers=several)

@@ -108,8 +108,8 @@ class _Moves:
 def respond(doubled: Doubled, site: int, hidden: Doubles, credit: Doubles) -> Responses:
     """How the loss of every sample answers the moves of both tests at a site."""
     samples = len(hidden)
-    sizes = [norms(each.reshape(samples, -1)) for each in (hidden, credit)]
-    epsilons = (EPSILON, EPSILON * float(median(sizes[0])))
+    hidden_norms, credit_norms = (norms(each.reshape(samples, -1)) for each in (hidden, credit))
+    epsilons = (EPSILON, EPSILON * float(median(hidden_norms)))
     drawn = unit_directions(site, samples, hidden.shape[1:])
     moves = _Moves.of(hidden, credit, drawn, epsilons)
     every = np.concatenate([moves.stepped, moves.nudged, moves.jittered], axis=1)
@@ -121,7 +121,8 @@ def respond(doubled: Doubled, site: int, hidden: Doubles, credit: Doubles) -> Re
     stepped, nudged, jittered = np.split(changes, ends, axis=1)
     return Responses(
         epsilons,
-        *sizes,
+        hidden_norms,
+        credit_norms,
         moves.predicted,
         stepped.reshape(samples, len(epsilons), -1),
         nudged.reshape(samples, len(RATES), -1),

@@ -81,11 +81,19 @@ def equinox_sites(model: Any, blocks: Where, *, call: Call = _plain_call, batche
     names = _names(blocks(quiet))
     made = _EquinoxCall(_Static((tree, leaves)), blocks, call)
 
-    def apply(params: Any, inputs: Any) -> Any:
-        run = lambda given: call(made.model(params), given)  # noqa: E731
-        return run(inputs) if batched else jax.vmap(run)(inputs)
+    return _parts(made, params, names, batched, type(model).__name__)
 
-    apply.__name__ = type(model).__name__
+
+def _parts(made: Any, params: Any, names: tuple[str, ...], batched: bool, name: str) -> Parts:
+    """The model called as it is, its parameters, and itself with its blocks tapped."""
+
+    def apply(params: Any, inputs: Any) -> Any:
+        def one(given: Any) -> Any:
+            return made.how(made.model(params), given)
+
+        return one(inputs) if batched else jax.vmap(one)(inputs)
+
+    apply.__name__ = name
     return Parts(apply, params, Tapped(made, names, batched))
 
 
@@ -165,12 +173,7 @@ def nnx_sites(model: Any, blocks: Where, *, call: Call = _plain_call, batched: b
     names = _names(blocks(model))
     made = _NnxCall(graph, rest, blocks, call)
 
-    def apply(params: Any, inputs: Any) -> Any:
-        run = lambda given: call(made.model(params), given)  # noqa: E731
-        return run(inputs) if batched else jax.vmap(run)(inputs)
-
-    apply.__name__ = type(model).__name__
-    return Parts(apply, params, Tapped(made, names, batched))
+    return _parts(made, params, names, batched, type(model).__name__)
 
 
 def _names(found: Any) -> tuple[str, ...]:

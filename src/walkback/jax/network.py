@@ -8,7 +8,7 @@ sites; nothing is stored and no function is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -24,8 +24,8 @@ Values = Mapping[int, Any]
 """Arrays by the number of their site."""
 
 
-class Network(Protocol):
-    """What can be run with its sites open."""
+class Network(Hashable, Protocol):
+    """What can be run with its sites open; two of the same functions are equal, so that none is compiled twice."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -75,5 +75,6 @@ def median(values: Array) -> Doubles:
 
 def broken(arrays: Array) -> NDArray[np.bool_]:
     """Which samples hold a NaN or Inf anywhere, (B,)."""
-    found: NDArray[np.bool_] = ~np.isfinite(doubles(arrays).reshape(len(arrays), -1)).all(axis=1)
+    finite: NDArray[np.bool_] = np.isfinite(doubles(arrays).reshape(len(arrays), -1))
+    found: NDArray[np.bool_] = np.logical_not(finite.all(axis=1))
     return found

@@ -64,7 +64,7 @@ class Program:
         return self._shapes[key]
 
     def _zeros(self, params: Any, inputs: Any) -> dict[int, Any]:
-        _, sites = jax.eval_shape(lambda *given: self.network.run(*given, {}, {}), params, inputs)
+        _, sites = jax.eval_shape(lambda p, x: self.network.run(p, x, {}, {}), params, inputs)
         return {number: jnp.zeros(site.shape, site.dtype) for number, site in enumerate(sites)}
 
     def _pulled(self, params: Any, inputs: Any) -> tuple[Any, tuple[Any, ...], Callable[[Any], Any]]:

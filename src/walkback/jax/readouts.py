@@ -43,7 +43,7 @@ def reduced(rows: Doubles, most: int = MOST_WIDTH) -> Doubles:
     place, sign = drawn.integers(0, most, width), 2.0 * drawn.integers(0, 2, width) - 1
     found = np.zeros((most, len(rows)))
     np.add.at(found, place, (rows * sign).T)
-    return found.T.copy()
+    return np.ascontiguousarray(found.T)
 
 
 class ReadoutMeter:
