@@ -154,8 +154,8 @@ def of_traces(found: dict[str, Any]) -> list[Row]:
 
 
 READERS = {
-    "startup": of_startup, "diagnose": of_diagnose, "jax": of_jax, "monitor": of_monitor, "train": of_train, "large": of_large,
-    "step": of_step, "grid": of_grid, "traces": of_traces,
+    "startup": of_startup, "diagnose": of_diagnose, "jax": of_jax, "monitor": of_monitor, "train": of_train,
+    "large": of_large, "step": of_step, "grid": of_grid, "traces": of_traces,
 }  # fmt: skip
 
 
