@@ -10,16 +10,8 @@ from mkdocs.exceptions import PluginError
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "install.md", "data.md", "quickstart/*.md", "glossary.md", "ci.md"),
-    "The protocol": (
-        "protocol.md",
-        "jax.md",
-        "engines.md",
-        "foreign.md",
-        "verdicts.md",
-        "watch.md",
-        "reports.md",
-        "scale.md",
-    ),
+    "The protocol": ("protocol.md", "foreign.md", "verdicts.md", "watch.md", "reports.md", "scale.md"),
+    "Engines": ("jax.md", "engines.md"),
     "Pitfalls": ("CHECKLIST.md", "case-studies/*.md", "lint_corpus.md"),
     "Evidence": ("EVIDENCE.md", "VALIDITY.md", "bridges.md", "studies/*.md", "BENCHMARKS.md"),
     "Adding your own": ("extend/*.md",),

@@ -13,8 +13,11 @@ from typing import Any, TypeVar
 
 import walkback
 from walkback.errors import InputError, WalkbackError
+from walkback.extras import missing
 
 Made = TypeVar("Made")
+ENGINES = ("torch", "jax")
+"""Without which a network cannot be measured: walkback brings them as extras."""
 EXPECTED = (
     "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping "
     "of walkback.diagnose's arguments, or of walkback.jax.diagnose's"
@@ -60,6 +63,8 @@ def run_theirs(step: Callable[[], Made], what: str) -> Made:
     except (WalkbackError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too, which would otherwise pass for a verdict
+        if isinstance(error, ImportError) and error.name in ENGINES and (told := missing(error)):
+            raise told from error
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if not _is_library(frame.filename)]
         where = (theirs or frames)[-1]
