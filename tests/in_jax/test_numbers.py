@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import jax.numpy as jnp
 import numpy as np
 import plain_networks as net
@@ -131,6 +133,16 @@ def test_the_error_keeps_its_direction_however_confident_the_network_is(gap):
     found = found * factors(logits.astype(np.float64), classes)[:, None]
     assert (np.abs(found - exact) <= 1e-6 * np.abs(exact).max(axis=1, keepdims=True)).all()
     assert np.allclose(exact.sum(axis=1) / np.abs(exact).max(axis=1), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1.0, 30.0, 80.0])
+def test_the_error_in_fp64_is_that_of_sixty_digits(gap):
+    logits = np.array([gap, 0.25, -0.5])
+    with localcontext() as context:
+        context.prec = 60
+        shares = [Decimal(float(each)).exp() for each in logits]
+        exact = [float(each / sum(shares) - (place == 0)) for place, each in enumerate(shares)]
+    assert np.allclose(cross_entropy_error(logits[None], np.array([0]))[0], exact, rtol=1e-14, atol=0)
 
 
 def test_tokens_are_scored_where_they_are_marked():

@@ -165,7 +165,7 @@ def test_a_network_so_confident_that_fp32_loses_its_error():
     batches = both.samples((12,), 5)
     model = both.TorchMLP()
     with torch.no_grad():
-        model.head.weight *= 25
+        model.head.weight *= 15
     labels = [model(torch.from_numpy(x)).argmax(1).numpy() for x, _ in batches]
     batches = [(x, y) for (x, _), y in zip(batches, labels, strict=True)]
     blocks = [both.block(n) for n in range(4)]
@@ -174,8 +174,6 @@ def test_a_network_so_confident_that_fp32_loses_its_error():
         both.whole(both.stem, blocks, both.head), both.parameters(model), blocks, batches, stem=both.stem,
         head=both.head,
     )  # fmt: skip
-    assert of_jax.reading("b").state == of_torch.reading("b").state
-    assert 1e-14 < of_jax.error_size < 1e-8
-    for name in ("bp_grad_norms", "scale_free_gradients", "drift_shares", "site_stabilities"):
-        mine, theirs = getattr(of_jax, name), getattr(of_torch, name)
-        assert np.allclose(mine, theirs, rtol=1e-4, atol=0), name  # torch rounds 1 − p in fp64
+    errors = [1 - torch.softmax(model(torch.from_numpy(x)).double(), 1).amax(1) for x, _ in batches]
+    assert 1e-12 < float(torch.cat(errors).min()) < 1e-8  # less than fp32 tells from nothing
+    compared(of_torch, of_jax)
