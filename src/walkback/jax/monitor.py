@@ -24,10 +24,11 @@ from walkback.protocol.network_shapes import fingerprint
 from walkback.protocol.records import FrozenBaseline, Score
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE
+from walkback.watch.journal import Log
 from walkback.watch.moment import At
 from walkback.watch.policy import Decision
 from walkback.watch.trace_identity import Identity
-from walkback.watch.watcher import HELD_BATCHES, Log, Watcher
+from walkback.watch.watcher import HELD_BATCHES, Watcher
 
 
 class Monitor(Watcher):
