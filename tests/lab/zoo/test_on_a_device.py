@@ -18,11 +18,11 @@ from walkback.lab.runs.assembly import FUSED
 from walkback.lab.zoo import build_method
 from walkback.lab.zoo.datasets import Batches, Preparation, Split, evaluation_batches
 from walkback.lab.zoo.modes import evaluating
+from walkback.protocol import functional_meter
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import capture, capture_stream
 from walkback.protocol.folding import Folding
-from walkback.protocol.functional_meter import tester_of
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Parts
@@ -121,7 +121,7 @@ def test_a_capture_mixes_no_devices_and_waits_as_often_whatever_its_samples(name
             meter = AlignmentMeter.of(method, 0)
             meter.add(seen)
             assert meter.unavailable or meter.cosines[0].device == META
-            tester_of(method, 8).keep(given, seen)
+            functional_meter.tester_of(method, 8).keep(given, seen)
     assert sum(mode.waits.values()) <= 60, mode.waits
     WAITS.setdefault((name, architecture), set()).add(frozenset(mode.waits.items()))
     assert len(WAITS[name, architecture]) == 1, WAITS[name, architecture]
