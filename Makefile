@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, and small networks are no faster with more threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint docs bench slurm clean
+.PHONY: demo test test-all lint docs record bench slurm fuzz mutants torture audit-deps reliability clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkback demo
@@ -21,16 +21,43 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/bandit -q -c pyproject.toml -r src
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+# Audits, studies, docs/EVIDENCE.md and the figures anew, from results/runs; nothing is trained.
+record: $(VENV)/.dev
+	$(BIN)/python tools/record.py
 
 slurm: $(VENV)/.dev
 	tools/slurm_here.sh > results/slurm.txt 2>&1; status=$$?; cat results/slurm.txt; exit $$status
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench.py
+
+# Each of these goes on where it was stopped, and leaves its record in results.
+INPUTS ?= 100000
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/fuzz_run.py --inputs $(INPUTS); status=$$?; $(BIN)/python tools/reliability.py; exit $$status
+
+SEED ?= 0
+mutants: $(VENV)/.torture
+	$(BIN)/python tools/mutants.py --seed $(SEED) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(MODULES),--modules $(MODULES)) \
+		$(if $(TESTS),--tests $(TESTS))
+	$(BIN)/python tools/reliability.py
+
+KILLS ?= 100
+torture: $(VENV)/.dev
+	$(BIN)/python tools/torture.py --kills $(KILLS); status=$$?; $(BIN)/python tools/reliability.py; exit $$status
+
+# Known vulnerabilities of what is installed. Needs the network; a library that cannot be looked up is a failure.
+audit-deps: $(VENV)/.torture
+	$(BIN)/pip-audit --strict --skip-editable
+
+reliability: $(VENV)/.dev
+	$(BIN)/python tools/reliability.py
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -44,5 +71,9 @@ $(VENV)/.dev: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[test,lint]"
 	touch $@ $(VENV)/.demo
 
+$(VENV)/.torture: $(VENV)/.dev
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[torture]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .mutants .torture $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

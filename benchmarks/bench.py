@@ -19,7 +19,7 @@ from rich.console import Console
 from ratios import RESULTS, exponent
 from walkback.present.page import Grid, Heading, Page
 
-NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid", "traces")
+NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid", "traces", "load")
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "BENCHMARKS.md"
 
@@ -140,9 +140,28 @@ def of_traces(found: dict[str, Any]) -> list[Row]:
     return [*rows, Row(f"live watch: {grown} new lines", f"the first look at {lines:,}", live["ratio"], 0.05)]
 
 
+def of_load(found: dict[str, Any]) -> list[Row]:
+    def row(r: dict[str, Any]) -> Row:
+        part = "" if r["items"] >= r["wanted"] else f" (of {r['wanted']:,} that are meant)"
+        killed = f", {r['killed']} killed" if "killed" in r else ""
+        what = f"{r['items']:,} {r['what']}{killed}{part}: {_seconds(r)}, time per item"
+        return Row(what, f"at {r['items'] // 8:,}", r["ratio"], r["limit"])
+
+    return [row(r) for r in found["rows"].values()]
+
+
+def _seconds(row: dict[str, Any]) -> str:
+    before = row.get("before")
+    told = f" ({before['wall_seconds']:g} s of wall time at {before['commit']})" if before else ""
+    large = row["large"]
+    spent = f"{large['cpu_seconds']:.1f} s of CPU time" if "cpu_seconds" in large else f"{large['wall_seconds']:.1f} s"
+    return spent + told
+
+
 READERS = {
     "startup": of_startup, "diagnose": of_diagnose, "monitor": of_monitor, "train": of_train, "large": of_large,
     "step": of_step, "grid": of_grid, "traces": of_traces,
+    "load": of_load,
 }  # fmt: skip
 
 

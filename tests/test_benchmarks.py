@@ -33,6 +33,15 @@ def test_a_figure_past_its_limit_is_marked(bench):
     assert "x (1.200, limit 1)" in bench._missed([bench.Row("x", "y", 1.2, 1.0)])
 
 
+def test_a_load_that_was_not_run_in_full_says_so(bench):
+    row = {"items": 80, "wanted": 1000, "what": "tiny runs", "ratio": 1.6, "limit": 1.5, "killed": 3}
+    (told,) = bench.of_load({"rows": {"ray": row | {"large": {"wall_seconds": 2.0}, "before": None}}})
+    assert "80 tiny runs, 3 killed (of 1,000 that are meant): 2.0 s" in told.what
+    assert told.cells()[-1] == "missed"
+    (whole,) = bench.of_load({"rows": {"ray": row | {"items": 1000, "large": {"wall_seconds": 2.0}, "before": None}}})
+    assert "meant" not in whole.what
+
+
 def test_other_results_on_ray_are_not_passed_over(bench):
     rows = {name: {"runs": 4, "cpu_seconds": 1.0} for name in ("loop", "workers1", "workers2")}
     rows |= {"ray1": {"runs": 4, "finished": 3, "same_results": True, "wall_seconds": 1.0}}

@@ -10,11 +10,19 @@ from mkdocs.exceptions import PluginError
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "install.md", "data.md", "quickstart/*.md", "glossary.md", "ci.md"),
-    "The protocol": ("protocol.md", "foreign.md", "verdicts.md", "watch.md", "reports.md", "scale.md"),
+    "The protocol": ("protocol.md", "foreign.md", "verdicts.md", "watch.md", "reports.md", "devices.md", "scale.md"),
     "Pitfalls": ("CHECKLIST.md", "case-studies/*.md", "lint_corpus.md"),
-    "Evidence": ("EVIDENCE.md", "REPRODUCTIONS.md", "VALIDITY.md", "bridges.md", "studies/*.md", "BENCHMARKS.md"),
+    "Evidence": (
+        "EVIDENCE.md",
+        "REPRODUCTIONS.md",
+        "VALIDITY.md",
+        "bridges.md",
+        "studies/*.md",
+        "BENCHMARKS.md",
+        "RELIABILITY.md",
+    ),
     "Adding your own": ("extend/*.md",),
-    "Reference": ("api.md", "alternatives.md"),
+    "Reference": ("api.md", "alternatives.md", "security.md"),
 }
 """Sections and the pages in them, as patterns; a page that none of them takes in stands under More."""
 

@@ -16,7 +16,7 @@
     ├── RunError             a training run, its store or its checkpoint
     │   ├── RunTaken           a run that another process is training
     │   └── DamagedCheckpoint  a corrupt checkpoint, from which no run can resume
-    └── PitfallError         under `walkback.strict()`: a figure would have come out wrong
+    └── PitfallError         under `walkback.strict()`: a number would have come out wrong
 
 The message of each says what came, what was expected, and what to do; the command line prints it
 without a traceback and exits with status 2. Where the work can go on, a `WalkbackWarning` says without what.
@@ -29,7 +29,15 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion to end an error message with: the nearest known name, then all of them."""
+    """A suggestion to end an error message with: the nearest known name, then all of them.
+
+    Args:
+        name: what was asked for.
+        known: the names that there are.
+
+    Returns:
+        One or two sentences.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     suggestion = f"Did you mean {near[0]!r}? " if near else ""
@@ -37,7 +45,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class WalkbackError(Exception):
-    """The root: catch this to catch everything that walkback raises on purpose."""
+    """The root: catch this to catch everything that walkback raises on purpose.
+
+    Examples:
+        >>> import walkback
+        >>> from walkback.errors import WalkbackError
+        >>> try:
+        ...     walkback.Score(value=61)
+        ... except WalkbackError as error:
+        ...     print(type(error).__name__)
+        InputError
+    """
 
 
 class WalkbackWarning(UserWarning):
@@ -57,7 +75,12 @@ class BlocksError(InputError):
 
 
 class NoGradient(BlocksError):
-    """Autograd's graph is cut: no gradient comes back to a site."""
+    """Autograd's graph is cut: no gradient comes back to a site.
+
+    Args:
+        message: what was found.
+        site: the last site that the loss does not reach.
+    """
 
     def __init__(self, message: str, site: int) -> None:
         super().__init__(message)
@@ -110,4 +133,4 @@ class DamagedCheckpoint(RunError):
 
 
 class PitfallError(WalkbackError, ArithmeticError):
-    """Under `walkback.strict()`: a figure would have come out wrong, here."""
+    """Under `walkback.strict()`: a number would have come out wrong, here."""

@@ -44,9 +44,29 @@ def strict(*, cosine: bool = True, half: bool = True, nan: bool = True) -> Itera
     """Raise `PitfallError` where a pitfall happens, in this thread and until the block ends.
 
     Args:
-        cosine: torch's cosine meets a vector whose norm lies under its eps, and would return a clamped figure.
-        half: a norm of float16 values comes out as 0, which float16 cannot tell from an underflow.
-        nan: NaN is compared with a threshold, by walkback's judging or as a 0-dimensional tensor in your code.
+        cosine: whether to raise where torch's cosine is given a vector whose norm lies below its eps. It would return a
+            clamped number.
+        half: whether to raise where a norm of float16 values is 0, which float16 cannot tell from an underflow.
+        nan: whether to raise where NaN is compared with a threshold, by walkback's judging or as a 0-dimensional tensor
+            in your code.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        PitfallError: inside the block, where one of these happens.
+
+    Caveat:
+        It does not see what runs in other threads, in compiled code or inside the backward pass, nor comparisons of
+        plain Python numbers.
+
+    Examples:
+        >>> import torch, walkback
+        >>> tiny = torch.full((4,), 1e-12)
+        >>> with walkback.strict():
+        ...     torch.cosine_similarity(tiny, tiny, dim=0)
+        Traceback (most recent call last):
+        walkback.errors.PitfallError: a cosine was taken of a vector with norm 2e-12, ...
     """
     with ExitStack() as stack:
         stack.enter_context(nan_raises(nan))

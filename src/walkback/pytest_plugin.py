@@ -41,7 +41,22 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def walkback_strict() -> Iterator[None]:
-    """The rest of the test runs under `walkback.strict()`."""
+    """A fixture of pytest: the rest of the test runs under `walkback.strict()`.
+
+    `@pytest.mark.walkback` does the same for the whole test, and takes what `strict` takes.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        PitfallError: in the test, where a pitfall happens.
+
+    Examples:
+        >>> import pytest
+        >>> @pytest.mark.usefixtures("walkback_strict")
+        ... def test_my_alignment():
+        ...     ...
+    """
     from walkback.guard import strict
 
     with strict():

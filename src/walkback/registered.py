@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from walkback.errors import WalkbackWarning
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -34,4 +37,28 @@ def installed(group: str) -> Iterable[EntryPoint]:
     # Imported here: it takes longer than all that `walkback --help` needs.
     from importlib.metadata import entry_points
 
-    return entry_points(group=f"walkback.{group}")
+    try:
+        return entry_points(group=f"walkback.{group}")
+    except Exception:  # of one package whose file cannot be parsed, whatever it brings, and all others with it
+        return list(_one_by_one(f"walkback.{group}"))
+
+
+def _one_by_one(group: str) -> Iterator[EntryPoint]:
+    """The same package by package, the first of each name; one whose entry points cannot be read is left out."""
+    from importlib.metadata import distributions
+
+    known = set[str]()
+    for package in distributions():
+        name = str(package.metadata["Name"])
+        if name in known:
+            continue
+        known.add(name)
+        try:
+            yield from package.entry_points.select(group=group)
+        except Exception as error:
+            told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            warnings.warn(
+                f"the entry points of the package {name!r} cannot be read ({told}). It is left out; install it anew.",
+                WalkbackWarning,
+                stacklevel=2,
+            )

@@ -5,11 +5,18 @@ from functools import cache
 from pathlib import Path
 
 import models_feedback
+import models_further
 import models_language
 import models_special
 import models_streams
 
-CASES = [*models_feedback.CASES, *models_streams.CASES, *models_special.CASES, *models_language.CASES]
+CASES = [
+    *models_feedback.CASES,
+    *models_streams.CASES,
+    *models_special.CASES,
+    *models_language.CASES,
+    *models_further.CASES,
+]
 PAGE_TOOL = Path(__file__).parents[2] / "tools" / "foreign_table.py"
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,22 @@ def test_a_name_that_is_taken_is_told_and_stays_whose_it_was(tmp_path):
     lay_out(tmp_path, "broken_package", {"diagnostics": {"gradient_floor": "good_one:Good"}})
     with on_path(tmp_path), pytest.warns(WalkbackWarning, match="is left out: the name 'gradient_floor' is taken"):
         assert known()["gradient_floor"].letter == "b"
+
+
+@pytest.mark.parametrize("line", ["a line that is none", "[unfinished", "name"])
+def test_a_package_whose_entry_points_cannot_be_parsed_takes_none_of_the_others_with_it(line, tmp_path):
+    (tmp_path / "good_one.py").write_text(GOOD)
+    lay_out(tmp_path, "good_package", {"diagnostics": {"good": "good_one:Good"}})
+    lay_out(tmp_path, "broken_package", {"diagnostics": {"bad": "broken_one:Bad"}})
+    with (tmp_path / "broken_package-1.0.dist-info" / "entry_points.txt").open("a") as file:
+        file.write(f"{line}\n")
+    with on_path(tmp_path), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert "good" in known()
+        assert walkback.judge(walkback.Measurements(residual_norms=[1.0, 1.0])).reading("a").state.value == "PASS"
+    said = {str(each.message) for each in told if "cannot be read" in str(each.message)}
+    assert len(said) <= 1
+    assert all("'broken_package'" in each for each in said)
 
 
 @pytest.mark.filterwarnings("default")

@@ -54,7 +54,28 @@ def test_the_audit_marks_every_seed_at_its_figure_and_draws_the_thresholds():
     assert words(panels[3]).count("not measured") == 2  # BP and EP have no frozen baseline on record
 
 
-@pytest.mark.parametrize("name", ["audit", "sites"])
+def test_the_headline_has_what_papers_report_above_and_the_tests_below():
+    accuracy, cosine, *tests = FIGURES.load("headline")(shown(AUDIT)).axes
+    reports = [network.report for network in shown(AUDIT)]
+    assert sorted(marks(accuracy, "o")) == sorted(100 * r.headline_acc for r in reports)
+    frozen = [100 * r.frozen_baseline_acc for r in reports if r.frozen_baseline_acc is not None]
+    assert sorted(marks(accuracy, "_")) == sorted(frozen)
+    assert "not measured" in words(cosine)  # the recorded audit has no Γ per site
+    for axes, letter in zip(tests, "abcd", strict=True):
+        fired = sorted(r.reading(letter).value for r in reports if r.reading(letter).state == "FIRE")
+        assert sorted(marks(axes, "s")) == fired
+    aligned = report_with_gamma()
+    _, cosine, *_ = FIGURES.load("headline")([Network(aligned)]).axes
+    assert marks(cosine, "o") == [pytest.approx(0.2)]  # over the blocks; h_L is read by none
+
+
+def report_with_gamma():
+    from reference.made_results import network
+
+    return network("dfa", gamma=[0.4, 0.2, 0.1, 0.1, 0.9])
+
+
+@pytest.mark.parametrize("name", ["audit", "sites", "headline"])
 @pytest.mark.parametrize("report", ["empty", "nan", "many_sites", "hostile", "zeros", "extremes"])
 def test_awkward_reports_are_drawn(name, report, tmp_path):
     figure = FIGURES.load(name)([Network(AWKWARD[report])])

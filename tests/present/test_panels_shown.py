@@ -118,7 +118,7 @@ def test_what_only_warns_says_so_and_fails_nothing():
 def test_under_the_published_panel_nothing_is_said_of_roles():
     for name in ("text", "markdown", "latex"):
         assert "not in april2026" not in full().render(name)
-    assert other_verdicts(full()) == "june2026: FAIL(D1+D2+D3)"
+    assert other_verdicts(full()).startswith("june2026: FAIL(D1+D2+D3)")
 
 
 @pytest.fixture

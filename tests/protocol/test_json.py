@@ -1,6 +1,7 @@
 """JSON from outside: any value of few levels, and a ValueError for everything else."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -73,3 +74,11 @@ def test_records_and_other_files_write_the_same_words(value, word):
     assert Measurements(bp_grad_norms=[1.0, value]).to_dict()["bp_grad_norms"] == [1.0, word]
     assert repr(number(word)) == repr(from_json(word)) == repr(float(word))
     assert number(None) is None
+
+
+def test_many_names_of_which_the_last_is_said_twice_are_refused_at_once():
+    names = ",".join(f'"k{number}":0' for number in range(200_000))
+    started = time.process_time()
+    with pytest.raises(ValueError, match="'k199999' is in one object twice"):
+        parse_json("{" + names + ',"k199999":1}')
+    assert time.process_time() - started < 5, "a look at all names for each of them takes many minutes"

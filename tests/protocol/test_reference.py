@@ -1,6 +1,7 @@
 """The reference gradient is that of the network, whatever backward pass it declares, or there is none."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -390,15 +391,14 @@ def test_a_random_forward_pass_is_checked_with_the_same_numbers():
 
 @pytest.mark.parametrize("kind", ["own generator", "state"])
 def test_a_forward_pass_that_gives_another_output_each_time_cannot_be_checked(kind):
-    generator = torch.Generator()
+    generator, calls = torch.Generator(), itertools.count(1)
 
     class Restless(ResMLP):
-        calls = 0
-
         def body(self, hidden):
-            self.calls += 1
             hidden = self.blocks[0](hidden)
-            noise = torch.randn(hidden.shape, generator=generator).to(hidden) if kind == "own generator" else self.calls
+            noise = (
+                torch.randn(hidden.shape, generator=generator).to(hidden) if kind == "own generator" else next(calls)
+            )
             return self.blocks[2](self.blocks[1](hidden + 0.1 * noise * hidden.roll(1, 1)))
 
     report = walkback.diagnose(Restless(), DATA, credit=lambda hiddens, _l, _y: hiddens)
@@ -406,6 +406,57 @@ def test_a_forward_pass_that_gives_another_output_each_time_cannot_be_checked(ki
     assert "two passes over one input differ" in report.reference_check.reason
     assert report.bp_grad_norms is not None
     assert report.alignment.mark.startswith("unchecked: ")
+
+
+@pytest.mark.parametrize("kind", ["number", "tensor", "written to", "buffer", "list", "dictionary", "new"])
+def test_what_a_network_keeps_from_pass_to_pass_is_put_back_before_each(kind):
+    """Each pass is that of the network as it came, and so it is left."""
+
+    class Keeping(ResMLP):
+        def __init__(self):
+            super().__init__()
+            self.number, self.tensor, self.states, self.named = 0.0, torch.zeros(()), [0.0], {"state": 0.0}
+            self.register_buffer("held", torch.zeros(()))
+
+        def body(self, hidden):
+            hidden = hidden + 0.1 * self.advanced() * hidden.roll(1, 1)
+            return super().body(hidden)
+
+        def advanced(self):
+            if kind == "number":
+                self.number += 1
+            elif kind == "tensor":
+                self.tensor = self.tensor + 1
+            elif kind == "written to":
+                self.tensor.add_(1)
+            elif kind == "buffer":
+                self.held += 1
+            elif kind == "list":
+                self.states[0] += 1
+            elif kind == "dictionary":
+                self.named["state"] += 1
+            else:
+                self.fresh = getattr(self, "fresh", 0) + 1
+            return (
+                self.number + self.tensor + self.states[0] + self.named["state"] + self.held + getattr(self, "fresh", 0)
+            )
+
+    torch.manual_seed(0)
+    model = Keeping()
+    tensor, held = model.tensor, model.held
+    report = walkback.diagnose(model, DATA)
+    assert report.reference_check.passed is True
+    assert (model.number, model.states, model.named, hasattr(model, "fresh")) == (0.0, [0.0], {"state": 0.0}, False)
+    assert model.tensor is tensor
+    assert model.held is held
+    assert float(tensor) == float(held) == 0.0
+
+    class Once(Keeping):
+        def advanced(self):
+            return 1.0
+
+    torch.manual_seed(0)
+    assert report.residual_norms == pytest.approx(walkback.diagnose(Once(), DATA).residual_norms, rel=1e-6)
 
 
 def test_half_precision_inside_cannot_be_checked():

@@ -72,3 +72,15 @@ def test_seeds_that_agree_to_the_last_digit_are_remarked_on():
     (remark,) = summary.remarks
     assert remark.startswith("seeds 1, 2 have the same measurements to the last digit")
     assert combine([seed(1), seed(3, residual_norms=[1.0, 1.2])]).remarks == ()
+
+
+def test_the_verdict_by_the_intervals_of_the_means():
+    def three(norms, panel=None):
+        measured = [Measurements(residual_norms=(1.0, n), bp_grad_norms=(1e-3, 1e-3)) for n in norms]
+        return combine([judge(m, seed=i, panel=panel) for i, m in enumerate(measured)])
+
+    assert three((200.0, 220.0, 210.0)).by_interval == "fail: (a)"
+    assert three((2.0, 2.2, 2.1)).by_interval == "pass"
+    assert three((10.0, 200.0, 60.0)).by_interval.startswith("undecided: (a)")
+    assert three((200.0, 220.0)).by_interval == ""
+    assert three((2.0, float("nan"), 2.1)).by_interval.startswith("fail: (a)")

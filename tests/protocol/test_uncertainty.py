@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walkback.protocol.diagnostics.direction_drift import GROUP, DirectionDrift, GroupSums, Part
+from walkback.protocol.judge import judge
+from walkback.protocol.records import Interval, Measurements, State
 from walkback.protocol.uncertainty import (
     jackknife_interval,
     margin_interval,
@@ -135,3 +137,35 @@ def test_margin_interval_against_a_published_example():
 def test_margin_interval_contains_the_margin(headline, baseline, samples, baseline_samples):
     interval = margin_interval(headline, samples, baseline, baseline_samples)
     assert interval.low - 1e-9 <= 100 * (headline - baseline) <= interval.high + 1e-9
+
+
+@pytest.mark.parametrize(("shares", "samples"), [((0.9, 0.85), (400, 400)), ((0.97, 0.6), (1000, 250))])
+def test_the_interval_of_a_margin_covers_as_often_as_it_says(shares, samples):
+    """Newcombe's interval of two networks that were scored apart."""
+    rng, trials = np.random.default_rng(3), 1500
+    counts = [rng.binomial(n, p, trials) / n for n, p in zip(samples, shares, strict=True)]
+    truth = 100 * (shares[0] - shares[1])
+    found = [margin_interval(h, samples[0], b, samples[1]) for h, b in zip(*counts, strict=True)]
+    covered = sum(interval.contains(truth) for interval in found) / trials
+    assert 0.95 - 3 * (0.05 * 0.95 / trials) ** 0.5 < covered < 0.98
+    assert "seeds not included" in found[0].how
+
+
+def test_the_interval_of_a_mean_over_seeds_covers_as_often_as_it_says():
+    rng, trials = np.random.default_rng(4), 2000
+    covered = sum(mean_interval(rng.normal(2.0, 0.7, 3)).contains(2.0) for _ in range(trials)) / trials
+    assert abs(covered - 0.95) < 3 * (0.05 * 0.95 / trials) ** 0.5
+
+
+def test_a_c_of_four_groups_that_spans_everything_is_no_pass():
+    wide = Measurements(
+        cross_batch_stability=-0.15, stability_layer=1, groups=4, residual_norms=(1.0, 1.0, 1.0),
+        cross_batch_stability_interval=Interval(low=-0.9, high=0.6, level=0.95, how="jackknife"),
+    )  # fmt: skip
+    report = judge(wide)
+    assert report.reading("c").state is State.UNDECIDED
+    assert report.reading("c").interval.high == 0.6
+    narrow = wide.model_copy(
+        update={"cross_batch_stability_interval": Interval(low=-0.3, high=0.35, level=0.95, how="jackknife")}
+    )
+    assert judge(narrow).reading("c").state is State.PASS

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import walkback
+import walkback.errors
 from walkback.errors import InputError
 from walkback.protocol.records import State
 from walkback.watch.partial import PartialMeasurements, partial_audit
+from walkback.watch.replay import replay
 
 ROOT = Path(__file__).parents[2]
 AUDIT = json.loads((ROOT / "tests" / "golden" / "resmlp_d256_audit_3seed.json").read_text())["reports"]
@@ -146,3 +147,16 @@ def test_sites_that_the_network_does_not_have():
         partial_audit(PartialMeasurements(blocks=4, residual_norms={0: 1.0, 5: 2.0}))
     with pytest.raises(InputError, match="blocks"):
         PartialMeasurements(blocks=0)
+
+
+@pytest.mark.parametrize("norms", [{0: 1.0, 9: 2.0}, {0: 1.0, 1: 2.0, 9: 3.0}, {-1: 1.0, 0: 2.0}])
+def test_a_site_beyond_the_last_is_refused_however_many_there_are(norms):
+    known = PartialMeasurements(blocks=1, residual_norms={0: 1.0, 1: 1.0}, bp_grad_norms=norms)
+    with pytest.raises(InputError):
+        known.measurements()
+
+
+def test_a_log_with_a_site_beyond_the_last_is_refused(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"epoch": 0, "h0": 1.5, "h1": 2.5, "g0": 0.01, "g1": 0.02}\n' * 2)
+    with pytest.raises(walkback.errors.WalkbackError, match="9"):
+        replay(tmp_path / "log.jsonl", columns="h_0=h0,h_1=h1,g_0=g0,g_9=g1,epoch=epoch")

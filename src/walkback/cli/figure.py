@@ -20,7 +20,7 @@ def figure(
         str,
         typer.Argument(
             metavar="NAME",
-            help="audit, temporal, penalty, sensitivity or sites; your own by its name, or by module:object.",
+            help="headline, audit, temporal, penalty, sensitivity or sites; your own by its name, or by module:object.",
         ),
     ],
     targets: Annotated[

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 import typer
+
+_FOR_PYTHON = re.compile(r"\n\n(?:Raises|Examples):\n.*", re.DOTALL)
+"""What a docstring says of the class alone."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,5 +35,18 @@ def schema(
         return 0
     if record not in kinds:
         raise UnknownName(f"there is no record called {record!r}. {did_you_mean(record, kinds)}")
-    typer.echo(json.dumps(kinds[record].model_json_schema(mode="serialization"), indent=1, ensure_ascii=False))
+    described = _of_the_record(kinds[record].model_json_schema(mode="serialization"))
+    typer.echo(json.dumps(described, indent=1, ensure_ascii=False))
     return 0
+
+
+def _of_the_record(schema: Any) -> Any:
+    """A schema whose descriptions end where docstrings turn to Python."""
+    if isinstance(schema, list):
+        return [_of_the_record(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _FOR_PYTHON.sub("", each) if key == "description" and isinstance(each, str) else _of_the_record(each)
+        for key, each in schema.items()
+    }

@@ -26,14 +26,29 @@ _Callback: Any = optional(_package if _package == "pytorch_lightning" else "ligh
 
 
 class WalkbackCallback(_Callback):  # type: ignore[misc]
-    """Measures the network at every epoch's end, and in between as its budget allows; sets `trainer.should_stop`.
+    """Measures the network during `Trainer.fit`, and sets `trainer.should_stop` where the run is lost.
+
+    It measures at the end of every epoch, and in between as the budget of its monitor allows. Every measurement goes to
+    the trainer's loggers. Needs `pip install "walkback[lightning]"`.
 
     Args:
-        batches: held-out batches; where not given, those of the trainer's first validation loader.
-        accuracy: the name of a logged metric in [0, 1] that goes into the trace.
-        model: the part of the LightningModule that maps inputs to logits, where that is not the module itself.
-        read_training: for networks trained by BP, read the training passes in place of passes of the monitor's own.
-        settings: everything else that `walkback.Monitor` takes.
+        batches: held-out batches; those of the trainer's first validation loader where not given.
+        accuracy: the name of a logged metric in [0, 1] that goes into the trace; none where not given.
+        model: a function that returns the part of the LightningModule which maps inputs to logits; the module itself
+            where not given.
+        read_training: True reads the training passes in place of passes of the monitor's own, for networks trained by
+            backpropagation.
+        **settings: everything else that `walkback.Monitor` takes.
+
+    Raises:
+        MissingLibrary: Lightning is not installed.
+        InputError: when training starts, there are no held-out batches; and as for `Monitor`.
+
+    Examples:
+        >>> from walkback.integrations.lightning import WalkbackCallback
+        >>> callback = WalkbackCallback(accuracy="val_acc", trace="trace.jsonl")
+        >>> callback.monitor is None  # until trainer.fit(…) begins
+        True
     """
 
     def __init__(
@@ -52,7 +67,7 @@ class WalkbackCallback(_Callback):  # type: ignore[misc]
 
     @property
     def monitor(self) -> Monitor | None:
-        """The monitor, from the start of training on."""
+        """The monitor; None before training starts."""
         return self._watching.monitor
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:

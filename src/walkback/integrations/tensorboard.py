@@ -18,10 +18,30 @@ from walkback.watch.trace_line import TraceLine
 
 
 class TensorBoardLog:
-    """A log for `Monitor(logs=[...])`."""
+    """Writes every measurement of a monitor to TensorBoard: scalars per site, and the verdict as text.
+
+    Needs `pip install "walkback[tensorboard]"`. `walkback replay` reads the event files back.
+
+    Args:
+        writer: a folder, or a SummaryWriter that is open already.
+
+    Raises:
+        MissingLibrary: TensorBoard is not installed.
+
+    Examples:
+        >>> import tempfile, torch, walkback
+        >>> from walkback.integrations.tensorboard import TensorBoardLog
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
+        >>> batches = [(torch.randn(64, 8), torch.randint(8, (64,)))]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     log = TensorBoardLog(folder)
+        ...     decision = walkback.Monitor(model, batches, logs=[log]).step(epoch=1)
+        ...     log.close()
+        >>> decision.measured
+        True
+    """
 
     def __init__(self, writer: str | Path | Any) -> None:
-        """`writer` is a folder, or a SummaryWriter that is open already."""
         if isinstance(writer, str | Path):
             optional("tensorboard")
             writer = optional("torch.utils.tensorboard").SummaryWriter(str(writer))

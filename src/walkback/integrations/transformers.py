@@ -18,14 +18,28 @@ _TrainerCallback: Any = optional("transformers").TrainerCallback
 
 
 class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]
-    """Measures the network at every evaluation (where there is none: every epoch's end), and in between as its budget
-    allows; sets `control.should_training_stop`.
+    """Measures the network during `Trainer.train`, and sets `control.should_training_stop` where the run is lost.
+
+    It measures at every evaluation (at the end of every epoch, where there is none), and in between as the budget of
+    its monitor allows. Needs `pip install "walkback[transformers]"`.
 
     Args:
-        batches: held-out batches, as the model takes them, with `labels`; where not given, the evaluation loader's.
+        batches: held-out batches, as the model takes them, with `labels`; those of the evaluation loader where not
+            given.
         accuracy: the metric of an evaluation, in [0, 1], that goes into the trace.
-        read_training: for networks trained by BP, read the training passes in place of passes of the monitor's own.
-        settings: everything else that `walkback.Monitor` takes.
+        read_training: True reads the training passes in place of passes of the monitor's own, for networks trained by
+            backpropagation.
+        **settings: everything else that `walkback.Monitor` takes.
+
+    Raises:
+        MissingLibrary: transformers is not installed.
+        InputError: when training starts, there are no held-out batches; and as for `Monitor`.
+
+    Examples:
+        >>> from walkback.integrations.transformers import WalkbackCallback
+        >>> callback = WalkbackCallback(trace="trace.jsonl", stop_on="a")
+        >>> callback.monitor is None  # until trainer.train() begins
+        True
     """
 
     def __init__(
@@ -42,7 +56,7 @@ class WalkbackCallback(_TrainerCallback):  # type: ignore[misc]
 
     @property
     def monitor(self) -> Monitor | None:
-        """The monitor, from the start of training on."""
+        """The monitor; None before training starts."""
         return self._watching.monitor
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -19,10 +19,30 @@ from walkback.watch.trace_line import TraceLine
 
 
 class WandbLog:
-    """A log for `Monitor(logs=[...])`."""
+    """Writes every measurement of a monitor to a run of Weights & Biases, online or offline.
+
+    Needs `pip install "walkback[wandb]"`.
+
+    Args:
+        run: what `wandb.init` returned; the active run where not given.
+
+    Raises:
+        MissingLibrary: wandb is not installed, and no run was given.
+        InputError: no run is active.
+
+    Examples:
+        >>> import torch, walkback
+        >>> from types import SimpleNamespace
+        >>> from walkback.integrations.wandb import WandbLog
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
+        >>> batches = [(torch.randn(64, 8), torch.randint(8, (64,)))]
+        >>> run = SimpleNamespace(log=lambda scalars: None, summary={})  # in place of wandb.init(project="…")
+        >>> decision = walkback.Monitor(model, batches, logs=[WandbLog(run)]).step(epoch=1)
+        >>> run.summary["walkback/verdict"]
+        'epoch 1: nothing fired'
+    """
 
     def __init__(self, run: Any = None) -> None:
-        """`run` is what `wandb.init` returned; where not given, the run that is active."""
         self.run = run if run is not None else optional("wandb").run
         if self.run is None:
             raise InputError("no run of W&B is active. Call wandb.init(…) first, or pass WandbLog(run).")

@@ -9,6 +9,7 @@ from typing import Any
 from walkback.lab.present.networks import networks_in
 from walkback.lab.runs.baselines import finished_report, matched_baseline
 from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.hardware import CPU
 from walkback.lab.runs.store import RunStore
 from walkback.lab.runs.train import train_or_resume
 from walkback.present.figures.over_epochs import History
@@ -27,11 +28,11 @@ class Shown:
     network: Network
 
 
-def configs(epochs: int = 8, seed: int = 0) -> list[RunConfig]:
+def configs(epochs: int = 8, seed: int = 0, precision: str = "fp32") -> list[RunConfig]:
     """A residual MLP with a terminal LayerNorm, trained by BP and by DFA with credit normalised per sample."""
     common: dict[str, Any] = {
         "architecture": "resmlp", "data": "synthetic_teacher", "seed": seed, "epochs": epochs,
-        "learning_rate": 3e-3, "architecture_options": {"width": 128},
+        "learning_rate": 3e-3, "architecture_options": {"width": 128}, "precision": precision,
     }  # fmt: skip
     return [
         RunConfig(method="bp", **common),
@@ -39,17 +40,24 @@ def configs(epochs: int = 8, seed: int = 0) -> list[RunConfig]:
     ]
 
 
-def demonstrate(store: RunStore, tell: Callable[[str], None], epochs: int = 8, seed: int = 0) -> list[Shown]:
+def demonstrate(
+    store: RunStore,
+    tell: Callable[[str], None],
+    epochs: int = 8,
+    seed: int = 0,
+    precision: str = "fp32",
+    device: str = CPU,
+) -> list[Shown]:
     """Train the networks and their baselines in a store, and judge them."""
     shown = []
-    for config in configs(epochs, seed):
+    for config in configs(epochs, seed, precision):
         label = LABELS[config.method]
         tell(f"{label}: training {epochs} epochs")
-        run = train_or_resume(config, store)
+        run = train_or_resume(config, store, device=device)
         baseline = matched_baseline(config)
         assert baseline is not None
         tell(f"{label}: the same again with its blocks frozen at random, for (d)")
-        frozen = train_or_resume(baseline, store)
+        frozen = train_or_resume(baseline, store, device=device)
         report = finished_report(store, config)
         (network,) = networks_in([run.run_id], store)
         named = replace(network, report=report.model_copy(update={"method_name": label}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from walkback.present import in_panel, in_short, numbers, outline
+from walkback.present.evidence import beside_verdict
 from walkback.present.numbers import count, reading_value
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import accuracy_words, baseline_words, score_words
@@ -35,6 +36,7 @@ def sections(report: DiagnosticReport) -> list[tuple[str, list[str]]]:
         "how sure": _how_sure(report),
         "warning": _some(outline.warnings(report)),
         "next": _next(report),
+        **{about: [words] for about, words in beside_verdict(report)},
         "alignment": _alignment(report),
         "score": _scores(report),
         "measured": _measured(report),

@@ -38,7 +38,7 @@ def comparison_blocks(
     if not reports:
         yield Text("no reports")
         return
-    yield _table(reports, names or [_name(report) for report in reports], width)
+    yield _table(reports, names or [name_of(report) for report in reports], width)
     yield Text()
     yield Text(_legend(reports), style="dim")
     if others := in_panel.other_verdicts_of_several(reports):
@@ -118,7 +118,8 @@ def _bare(report: DiagnosticReport, readings: Sequence[Reading]) -> list[str]:
     return [in_panel.label(report, r.letter).strip("()") for r in readings]
 
 
-def _name(report: DiagnosticReport) -> str:
+def name_of(report: DiagnosticReport) -> str:
+    """What a row is called: the method and the seed."""
     seed = "" if report.seed is None else f" {report.seed}"
     return (report.method_name or "unnamed") + seed
 

@@ -17,6 +17,8 @@ from walkback.protocol.records import DiagnosticReport, Measurements
 
 LOSS = "loss"
 _MOST_VALUES = 8
+SENTENCE = 1200
+"""What a panel says beside a verdict is no longer than this."""
 _NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
@@ -33,8 +35,15 @@ def evidence(report: DiagnosticReport) -> Facts:
         *_gradient(report),
         *_drift(report),
         *_nonfinite(report),
+        *beside_verdict(report),
         *capped(_extra(report)),
     ]
+
+
+def beside_verdict(report: DiagnosticReport) -> Facts:
+    """What the deciding panel says beside its verdict: `("error rates", "Of 300 healthy networks …")`."""
+    said = report.decision.beside if report.decision is not None else {}
+    return [(middle_out(about, NAME_LENGTH), shortened(words, SENTENCE)) for about, words in said.items()]
 
 
 def _loss(report: DiagnosticReport) -> Iterator[tuple[str, str]]:

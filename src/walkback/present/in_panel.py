@@ -43,11 +43,21 @@ def role(report: DiagnosticReport, letter: str) -> str:
     member = panel.member(letter)
     if member is None:
         return f"not in {panel.name}"
+    if member.joined and (others := [m for m in panel.members if m.joined == member.joined and m is not member]):
+        return f"together with {', '.join(panel.label(other.letter) for other in others)}"
+    if member.role == "decides" and member.sure:
+        return "decides where its interval is beyond that"
     return _ROLES.get(member.role, "")
 
 
 def decides(report: DiagnosticReport, reading: Reading) -> bool:
-    """Whether a firing of this reading fails the network: NaN and Inf do, whoever finds them."""
+    """Whether a firing of this reading fails the network: NaN and Inf do, whoever finds them.
+
+    One that is joined with others does where they fire too, and one that must be sure where its interval is.
+    """
+    member = panel_of(report).member(reading.letter)
+    if reading.reason != NON_FINITE and member is not None and (member.joined or member.sure):
+        return report.outcome == "fail" and reading.letter in report.decided_by
     return reading.reason == NON_FINITE or not role(report, reading.letter)
 
 

@@ -29,9 +29,11 @@ def headline(summary: SeedSummary) -> str:
 
 
 def sentences(summary: SeedSummary) -> list[str]:
-    """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd; then remarks."""
+    """One sentence for each diagnostic: unanimous or mixed, how many seeds fire, the mean and sd; then the verdict by
+    the intervals of the means, and remarks."""
     panel = panel_on_record(summary.panel or None)
-    return [*(_sentence(each, panel) for each in summary.diagnostics), *summary.remarks]
+    means = [f"by the 95 % intervals of the means over seeds: {summary.by_interval}"] if summary.by_interval else []
+    return [*(_sentence(each, panel) for each in summary.diagnostics), *means, *summary.remarks]
 
 
 def _title(diagnostic: DiagnosticSummary, panel: Panel) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.brief import brief
-from walkback.present.comparison import comparison_blocks, seed_blocks
+from walkback.present.comparison import comparison_blocks, name_of, seed_blocks
 from walkback.present.console import Safe, standard_output
 from walkback.present.evidence import beside, evidence, gaps_beside
 from walkback.present.in_short import in_a_sentence
@@ -57,12 +57,38 @@ def print_report(report: DiagnosticReport, console: Console | None = None, *, fu
         target.print(Safe(block))
 
 
-def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> str:
-    """Several reports side by side as plain text: one row each, and what the seeds of a method agree on.
+class Comparison(str):
+    """Several reports side by side: plain text, and a table where a notebook shows it."""
 
-    A row is named by its method and seed, or as `names` says.
+    reports: tuple[DiagnosticReport, ...]
+    names: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        from walkback.present.notebook import comparison
+
+        return comparison(self.reports, self.names)
+
+
+def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> Comparison:
+    """Show several reports side by side as plain text: one row each, and what the seeds of a method agree on.
+
+    Args:
+        reports: what to show, in this order.
+        names: what each row is called, one for each report; its method and seed where not given.
+
+    Returns:
+        The table as a string, at most 100 columns wide. A notebook shows it as a table.
+
+    Examples:
+        >>> import walkback
+        >>> measured = walkback.Measurements(residual_norms=[8.0, 9.0], bp_grad_norms=[1e-3, 1e-3])
+        >>> report = walkback.judge(measured, method_name="DFA", seed=0)
+        >>> "DFA" in walkback.compare([report])
+        True
     """
-    return to_plain(comparison_blocks(reports, names))
+    made = Comparison(to_plain(comparison_blocks(reports, names)))
+    made.reports, made.names = tuple(reports), tuple(names or map(name_of, reports))
+    return made
 
 
 def print_comparison(

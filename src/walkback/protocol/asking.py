@@ -21,7 +21,7 @@ LOOK_SAMPLES = 4
 def label_keyword(model: nn.Module, batch: Batch) -> str | None:
     """The argument by which a model's forward takes labels; None where it has none, or the caller fills it already."""
     given = {*batch.calling.forward_kwargs, *(batch.inputs if isinstance(batch.inputs, Mapping) else ())}
-    keyword = _keyword(model)
+    keyword = _keyword(model) or _asked_for(model, batch)
     return None if keyword in given else keyword
 
 
@@ -36,6 +36,34 @@ def _keyword(module: nn.Module) -> str | None:
         return named
     inner = [child for child in module.children() if next(child.parameters(), None) is not None]
     return _keyword(inner[0]) if len(inner) == 1 else None
+
+
+def _asked_for(model: nn.Module, batch: Batch) -> str | None:
+    """The argument, whatever its name, for which the model returns a loss when it is given the targets."""
+    left_open = _left_open(model, batch)
+    if not left_open:
+        return None
+    look = look_at(batch)
+    bare = tried(lambda: own_loss_of(look.calling.output(model, look.copied()[0])))
+    if isinstance(bare, Tensor):
+        return None  # a number comes without labels too
+    answers = ((name, tried(answer_of, model, look, {name: look.targets})) for name in left_open)
+    return next((name for name, answer in answers if isinstance(answer, Answer) and answer.loss is not None), None)
+
+
+def _left_open(model: nn.Module, batch: Batch) -> list[str]:
+    """The arguments of forward that a batch does not fill, and that have no value of their own."""
+    inputs, named = batch.inputs, {**batch.calling.forward_kwargs}
+    args = (inputs if isinstance(inputs, tuple) else (inputs,)) if not isinstance(inputs, Mapping) else ()
+    named |= inputs if isinstance(inputs, Mapping) else {}
+    try:
+        signature = inspect.signature(model.forward)
+        filled = signature.bind_partial(*args, **named).arguments
+    except (TypeError, ValueError):
+        return []
+    takes_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    free = [p for name, p in signature.parameters.items() if name not in filled and p.kind in takes_name]
+    return [p.name for p in free if p.default is None or p.default is p.empty]
 
 
 class Answer(NamedTuple):

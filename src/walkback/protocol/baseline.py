@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from walkback.errors import BaselineError, BatchError, InputError, WalkbackWarning
+from walkback.protocol.batch_sizes import on_few
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.losses import Answers, Loss, count_correct, right_of_each
@@ -47,30 +48,55 @@ def frozen_baseline(
 ) -> FrozenBaseline:
     """Train the caller's model again with its blocks frozen, and return the score that (d) compares with.
 
-    The seed is set, `make_model()` builds the model, its blocks stop requiring gradients (embedding and head still
-    learn), and `train_fn(model, **config)` runs as it does for the real thing. Where it returns a `walkback.Score`,
-    that is the score; else it is the accuracy on `eval_batches`, whatever else it returned. A frozen parameter that
-    moves is an error as soon as it is seen, at the first step of an optimizer: a rule that writes to parameters
-    directly must skip those with `requires_grad=False`. Buffers, such as the statistics of BatchNorm, may move.
+    The seed is set, `make_model()` builds the model, and the parameters of its blocks stop requiring gradients; stem
+    and head still learn. Then `train_fn(model, **config)` runs as it does for the real run. Where it returns a
+    `walkback.Score`, that is the score. Else the score is the accuracy on `eval_batches`.
 
     Args:
         train_fn: trains the model that it is given, in place.
-        make_model: builds the model; it draws its weights after the seed is set.
-        eval_batches: as for `diagnose`; not needed where `blocks` are named and train_fn returns a `Score`.
-        seed: set before the model is built, and noted.
-        config: what train_fn is called with, and noted.
-        blocks: as for `diagnose`; what lies between the blocks, such as their norms, is frozen with them. Named blocks
-            need no pass through the network: where there are no batches, or the pass fails, their own parameters
-            are frozen, so that networks which no loss is backpropagated through have a baseline too.
-        stem: as for `diagnose`, like `head`, `logits` and `forward_kwargs`.
-        head: modules that come after the last site.
-        logits: which part of what the model returns are the logits.
-        forward_kwargs: further arguments for every call of the model.
+        make_model: builds a new model; it draws its weights after the seed is set.
+        eval_batches: as for `diagnose`. Not needed where `blocks` are named and train_fn returns a `Score`.
+        seed: set before the model is built, and noted; None leaves torch's generator as it is.
+        config: what train_fn is called with by name, and noted; nothing where not given.
+        blocks: as for `diagnose`. What lies between the blocks, such as their norms, is frozen with them. Named blocks
+            need no pass through the network: where there are no batches, or the pass fails, their own parameters are
+            frozen.
+        stem: as for `diagnose`.
+        head: as for `diagnose`.
+        logits: as for `diagnose`.
+        forward_kwargs: as for `diagnose`.
         loss: as for `diagnose`; the accuracy then takes the targets as they are, else as the model's own loss does.
         blocks_at: `init` leaves the blocks as `make_model` built them. `trained norms` draws each of their parameters
-            anew and gives it the norm that it has in `trained`: blocks which are nearly the identity at init are a
-            linear model, and these are none. Give that baseline to `diagnose` as `random_baseline=`.
+            anew, with the norm that it has in `trained`; give that baseline to `diagnose` as `random_baseline=`.
         trained: the trained network, or its state_dict, for `trained norms`.
+
+    Returns:
+        The score of the baseline, with what was frozen; give it to `diagnose` as `frozen_baseline_acc=`.
+
+    Raises:
+        BaselineError: a frozen parameter moved, nothing was trained, nothing is left to train, or there is no score.
+        BatchError: `eval_batches` cannot be scored.
+        BlocksError: the blocks were not found, or are not reached.
+        InputError: any other argument cannot be used.
+
+    Cost:
+        One whole run of train_fn, and one forward pass over `eval_batches`.
+
+    Caveat:
+        A rule that writes to parameters itself must skip those with `requires_grad=False`. Buffers, such as the
+        statistics of BatchNorm, may move.
+
+    Examples:
+        >>> import torch, walkback
+        >>> inputs, labels = torch.randn(128, 8), torch.randint(8, (128,))
+        >>> def train(model):
+        ...     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+        ...     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+        ...     optimizer.step()
+        >>> make_model = lambda: torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+        >>> frozen = walkback.frozen_baseline(train, make_model, [(inputs, labels)], seed=0, blocks=["1", "2"])
+        >>> frozen.frozen_blocks, frozen.samples
+        (('1', '2'), 128)
     """
     _check_arguments(train_fn, make_model, config)
     norms_of = check_trained(blocks_at, trained)
@@ -199,7 +225,7 @@ def _stages_of(plain: nn.Module, batches: Iterable[Any] | None, parts: Parts, ca
         return stages
     with untouched(plain):
         first = labels_needed(plain, next(read_batches(batches, plain, calling=calling)))
-        return find_stages(plain, first.first(min(4, first.size)), parts)
+        return on_few(plain, first, lambda few: find_stages(plain, few, parts))
 
 
 def _score(
@@ -245,7 +271,7 @@ def accuracy(
             answers = count_correct(logits, batch.targets) if taken.counted else None
             each.append(right_of_each(logits, batch.targets))
             if answers is None:
-                why = taken.remark or "accuracy needs class indices as targets."
+                why = taken.remark or "accuracy needs class indices as targets, and an output for each class."
                 raise BatchError(
                     f"{why} For a baseline, return walkback.Score(…) from train_fn, with a unit= of its own where it "
                     "is no accuracy."

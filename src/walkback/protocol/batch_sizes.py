@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from walkback.errors import BatchError
+from walkback.errors import BatchError, WalkbackError
 from walkback.protocol.batches import Batch
+
+LOOK_SAMPLES = 4
+"""How many samples the passes that only look at the structure use."""
+
+Result = TypeVar("Result")
+
+
+def on_few(model: nn.Module, batch: Batch, look: Callable[[Batch], Result]) -> Result:
+    """Look at a model with the first samples of a batch; one that takes no other number of them is refused."""
+    few = batch.first(min(LOOK_SAMPLES, batch.size))
+    try:
+        return look(few)
+    except WalkbackError:
+        raise
+    except Exception as error:  # whatever a model raises
+        if few.size == batch.size or not _takes(model, batch):
+            raise
+        raise BatchError(
+            f"the model takes a batch of {batch.size} samples, and fails on {few.size} of them "
+            f"({type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}). Batches are cut and "
+            "joined here, so it must take any number of samples. Let forward take the number from its input, such as "
+            "len(x); where the model keeps a state from batch to batch, reset it before."
+        ) from error
+
+
+def _takes(model: nn.Module, batch: Batch) -> bool:
+    try:
+        with torch.no_grad():
+            batch.call(model)
+    except Exception:  # then its size is not what is wrong
+        return False
+    return True
 
 
 def in_pieces(batches: Iterable[Batch], most: int | None) -> Iterator[Batch]:

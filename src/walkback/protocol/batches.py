@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from walkback.errors import BatchError
 from walkback.protocol.calling import Calling
+from walkback.protocol.devices import autocasting
 
 TARGET_KEYS = ("labels", "label", "targets", "target")
 
@@ -138,9 +139,15 @@ def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:
     ):
         raise BatchError(
             f"batch {index} has {targets.shape[0]} targets for inputs of leading size {sizes or 'none'}; expected one "
-            "target per sample."
+            f"target per sample.{_unflattened(targets, sizes)}"
         )
     return Batch(mapped(inputs, prepare), prepare_targets(targets, prepare))
+
+
+def _unflattened(targets: Tensor, sizes: list[int]) -> str:
+    """What to do about the targets of all tokens in one row."""
+    size = next((size for size in sizes if size and targets.ndim == 1 and not len(targets) % size), None)
+    return f" For a target at each token: targets.view({size}, -1)." if size is not None else ""
 
 
 def _require_values(tensor: Tensor, index: int) -> None:
@@ -199,7 +206,7 @@ def _placed_like(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     def prepare(x: Tensor) -> Tensor:
         # Autocast chooses dtypes by itself; elsewhere a half model given float inputs would only raise.
-        same_dtype = x.is_floating_point() and not torch.is_autocast_enabled(example.device.type)
+        same_dtype = x.is_floating_point() and not autocasting(example.device)
         # The caller's graph ends here: no gradient goes back into data, and tensors of a graph cannot be joined.
         moved = x.detach().to(device=example.device, dtype=example.dtype if same_dtype else x.dtype)
         return moved.clone() if moved.is_inference() else moved

@@ -17,9 +17,9 @@ from math import inf
 
 from torch import nn
 
-from walkback.protocol.calls import Call, Watched
+from walkback.protocol.calls import Call, Watched, Wire
 from walkback.protocol.flow import Value
-from walkback.protocol.operations import ACTIVATIONS, COPIES, LINEAR
+from walkback.protocol.operations import ACTIVATIONS, COPIES, LINEAR, places
 from walkback.protocol.skips import Run
 from walkback.protocol.stretches import Stage, Stretch
 
@@ -52,12 +52,15 @@ class Boundaries:
         """
         for number, (block, following) in enumerate(pairwise(self.run), start=1):
             site = sites[number]
-            sides = [side for side in self._sides(block.written.value, site) if side.weighted]
+            sides = self._sides(block.written.value, site)
+            # The input itself is a stream where it is added to; where it is only read once more it is none.
+            added = sites[0].same_as if sites[0].shape == site.shape else None
+            sides = [side for side in sides if side.weighted or side.same_as == added]
             joined = any(
                 sites[0].number in behind and sites[number - 1].number not in behind
                 for behind in map(self.watched.reach.ancestors, sides)
             )
-            handed = self._copied(block, following) or following.read.value.same_as == site.same_as
+            handed = self._copied(block, following) or self.read_by(following).value.same_as == site.same_as
             past = all(value is not sites[number + 1] for value in self.watched.reach.passages(site))
             if joined or (past and not handed) or self._hands_on_more(block, following, site):
                 return block, following
@@ -80,7 +83,7 @@ class Boundaries:
 
     def first(self) -> Value:
         """What the first block reads; where a skip goes around that, what the skip and it are both made from."""
-        reach, read = self.watched.reach, self.run[0].read.value
+        reach, read = self.watched.reach, self.read_by(self.run[0]).value
         if self._goes_on():
             return read
         upstream = [reach.values[number] for number in reach.ancestors(read)]
@@ -93,6 +96,11 @@ class Boundaries:
             if all(use in above for use in past if use in joined):
                 return reach.values[number]
         return read
+
+    def read_by(self, call: Call) -> Wire:
+        """The stream as a block reads it: what comes in anew, where its own state from the step before is no stage."""
+        alone = sum(other.module is call.module for other in self.run) == 1
+        return call.fresh if alone and call.fresh is not None else call.read
 
     def _goes_on(self) -> bool:
         """Whether the first block was called before, and this call reads what that one wrote."""
@@ -118,7 +126,7 @@ class Boundaries:
 
     def _copied(self, block: Call, following: Call) -> bool:
         """Whether the next block reads what this one wrote, by way of a buffer or a list."""
-        start, end = block.written.value, following.read.value
+        start, end = block.written.value, self.read_by(following).value
         if start.shape != end.shape:
             return False
         return {value.made_by for value in self._path(start, end)} <= COPIES
@@ -142,7 +150,8 @@ class Boundaries:
         stretches = [partial(self._stretch, block, start, end, before) for start, end in pairwise(passages)]
         activated = self._ends_in_activation(block)
         single = not activated and not any(call.inside(block) for call in self.watched.calls)
-        stage = Stage(single, len(self.run) > 1, frozenset(self.between), activated=activated)
+        has_places = places(block.written.value.shape) > 1
+        stage = Stage(single, len(self.run) > 1, frozenset(self.between), has_places, activated=activated)
         extent = stage.extent(stretches)
         self.between |= {make().kinds for make in stretches[:extent]}
         return self._latest(passages[: 1 + extent])
@@ -165,6 +174,7 @@ class Boundaries:
         skips = [value for value in parts if before.number in reach.ancestors(value)]
         others = [value for value in parts if value not in skips and value.weighted]
         foreign = [value for value in others if value.fed and not self._carried(block, value, path)]
+        around = [call for value in path for call in self._around(block, value)]
         return Stretch(
             start=start,
             end=end,
@@ -173,7 +183,8 @@ class Boundaries:
             weights=tuple(value for value in others if not value.fed),
             skip=bool(skips) and len(start.shape) == len(end.shape),
             foreign=bool(foreign) or self._called_again([*path, *parts]),
-            in_norm=any(c.has_weights and not c.has_matrix for value in path for c in self._around(block, value)),
+            in_norm=any(call.has_weights and not call.has_matrix for call in around),
+            in_layer=any(call.has_matrix for call in around),
         )
 
     def _called_again(self, values: Sequence[Value]) -> bool:

@@ -42,7 +42,7 @@ class Calling:
                 raise BatchError(f"forward_kwargs holds {', '.join(twice)}, and so do the batches. Leave it to one.")
             args, kwargs = (), {**inputs, **named}
         else:
-            args, kwargs = inputs if isinstance(inputs, tuple) else (inputs,), named
+            args, kwargs = _in_order(model, inputs, named), named
         try:
             return model(*args, **kwargs)
         except TypeError as error:
@@ -50,6 +50,23 @@ class Calling:
             if misfit is None:
                 raise
             raise BatchError(misfit) from error
+
+
+def _in_order(model: Callable[..., Any], inputs: Any, named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments in order; several inputs are one, where forward takes one and not as many as there are."""
+    if not isinstance(inputs, tuple):
+        return (inputs,)
+    return (
+        (inputs,) if len(inputs) > 1 and not _fits(model, inputs, named) and _fits(model, (inputs,), named) else inputs
+    )
+
+
+def _fits(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _misfit(model: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:

@@ -16,8 +16,8 @@ from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.block_names import plain_modules
 from walkback.protocol.flow import Flow, Place, Reach, Value
 from walkback.protocol.modes import FunctionMode
+from walkback.protocol.tensors import counts_as_step, tensors_in, version_of
 from walkback.protocol.tensors import floating_tensors as floating_tensors
-from walkback.protocol.tensors import tensors_in, version_of
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Call:
     """The stream among what it was given."""
     written: Wire
     """The stream among what it returned."""
+    fresh: Wire | None = None
+    """Of a module that was called before, and gets its own state back: what comes to it from elsewhere and is new."""
 
     @property
     def family(self) -> tuple[str, str, int]:
@@ -131,7 +133,8 @@ class Watched:
 
     def leads_to(self, earlier: Call, later: Call) -> bool:
         """Whether what the later call read was computed from what the earlier one wrote."""
-        made_from = self._leading[later.read.value.number]
+        read = later.read if later.fresh is None or earlier.module is later.module else later.fresh
+        made_from = self._leading[read.value.number]
         return earlier.left < later.entered and bool(made_from >> self._places[id(earlier)] & 1)
 
     def made_from(self, call: Call) -> set[int]:
@@ -159,9 +162,10 @@ def watch_forward(model: nn.Module, batch: Batch) -> Watched:
         logits = given.call(model, copy=False)
         output = flow.value_of(logits)
     changed = not all(map(torch.equal, given.tensors(), batch.tensors()))
-    reach = Reach(flow.values, output)
+    reach, notes = Reach(flow.values, output), {(note.module, note.nth): note for note in watch.notes}
+    calls = [note.call(reach, notes.get((module, nth - 1))) for (module, nth), note in notes.items()]
     return Watched(
-        calls=sorted((note.call(reach) for note in watch.notes), key=lambda call: call.entered),
+        calls=sorted(calls, key=lambda call: call.entered),
         logits=logits,
         output=output,
         reach=reach,
@@ -201,16 +205,25 @@ class _Note:
     taken: tuple[Wire, ...]
     returned: tuple[Wire, ...]
 
-    def call(self, reach: Reach) -> Call:
+    def call(self, reach: Reach, before: _Note | None) -> Call:
         """Say what is the stream: masks and caches may come before it, and not all that is returned is used."""
+        fresh = None if before is None else self._fresh(reach, before)
         weighted = [wire for wire in self.taken if wire.value.weighted]
         taken = weighted or [wire for wire in self.taken if wire.value.fed] or list(self.taken)
         returned = [wire for wire in self.returned if reach.leads_on(wire.value)] or list(self.returned)
         for read in taken:
             for written in returned:
                 if read.value.shape == written.value.shape:
-                    return Call(**vars(self), read=read, written=written)
-        return Call(**vars(self), read=taken[0], written=returned[0])
+                    return Call(**vars(self), read=read, written=written, fresh=fresh)
+        return Call(**vars(self), read=taken[0], written=returned[0], fresh=fresh)
+
+    def _fresh(self, reach: Reach, before: _Note) -> Wire | None:
+        """What comes in anew where a state comes in that the module's call before wrote; None where either does not."""
+        own = {wire.value.number for wire in before.returned}
+        states = [wire for wire in self.taken if reach.made_since(wire.value, own)]
+        old = {wire.value.same_as for wire in before.taken}
+        new = [w for w in self.taken if w not in states and w.value.fed and w.value.same_as not in old]
+        return new[0] if states and new else None
 
 
 class _Watch(FunctionMode):
@@ -281,12 +294,3 @@ class _Watch(FunctionMode):
     def _wires(self, handed: Any, made_from: Sequence[int] = ()) -> tuple[Wire, ...]:
         tensors = floating_tensors(handed)
         return tuple(Wire(self.flow.value_of(tensor, made_from), at) for at, tensor in enumerate(tensors))
-
-
-def counts_as_step(function: Any, result: Any) -> bool:
-    """Whether a function makes or changes a floating tensor; those are counted to find one again in another pass."""
-    if isinstance(result, Tensor):
-        return result.is_floating_point()
-    if result is None:
-        return getattr(function, "__name__", "") == "__setitem__"
-    return isinstance(result, tuple | list) and bool(floating_tensors(result))

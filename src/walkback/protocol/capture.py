@@ -266,11 +266,19 @@ def capture_stream(
     return Capture(trace, (), reduction, offset, chain.middle)
 
 
+def _unflattened(logits: Tensor, batch: Batch) -> str:
+    """What to do about the logits of all tokens in one column of rows."""
+    targets = batch.targets
+    if logits.ndim != 2 or targets.ndim != 2 or len(logits) != targets.numel():
+        return ""
+    return f" For logits at each token: logits=lambda output: output.view(-1, {targets.shape[1]}, {logits.shape[1]})."
+
+
 def _checked(logits: Tensor, batch: Batch) -> Tensor:
     if logits.ndim < 1 or logits.shape[0] != batch.size:
         raise BatchError(
             f"the model gave an output of shape {tuple(logits.shape)} for {batch.size} targets; expected one row of "
-            "logits per sample."
+            f"logits per sample.{_unflattened(logits, batch)}"
         )
     if not logits.is_floating_point():
         raise BatchError(f"the model gave {logits.dtype} outputs; expected floating-point logits.")

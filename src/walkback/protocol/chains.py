@@ -67,12 +67,27 @@ def linked_runs(watched: Watched, calls: Sequence[Call]) -> list[Run]:
 def _without_spine(watched: Watched, calls: Sequence[Call], layers: Sequence[Call]) -> Run:
     """Leave out single layers that all of the stream passes through, where others of their kind have a skip around."""
     first = layers[0]
-    spine = [value.number for value in watched.reach.passages(first.written.value)]
+    spine = _spine(watched, layers)
     once = [layer for layer in layers if watched.visits[layer.module] == 1]
     on_spine = {id(layer) for layer in once if layer.written.value.number in set(spine)}
-    beside = [layer for layer in layers if id(layer) not in on_spine and watched.leads_to(first, layer)]
+    behind = [layer for layer in layers if layer is first or watched.leads_to(first, layer)]
+    beside = [layer for layer in behind if id(layer) not in on_spine]
     branches = {layer.family for layer in beside if has_skip_around(watched, spine, layer)}
     return [call for call in calls if id(call) not in on_spine or call.family not in branches]
+
+
+def _spine(watched: Watched, layers: Sequence[Call]) -> list[int]:
+    """What all of the stream passes: from what the first layer writes, or from what it reads, where a skip goes around
+    it as around others, because the input is embedded by no layer that is seen, or by none."""
+    first = layers[0]
+    origin = Boundaries(watched, [first]).first()
+    around = [value.number for value in watched.reach.passages(origin)]
+    skipped = [layer for layer in layers if has_skip_around(watched, around, layer)]
+    joined = min((number for number in around if number > first.written.value.number), default=None)
+    later = [layer for layer in skipped if joined is not None and layer.read.value.number >= joined]
+    if first in skipped and later:
+        return around
+    return [value.number for value in watched.reach.passages(first.written.value)]
 
 
 def _runs(family: Sequence[Call], linked: Callable[[Call, Call], bool]) -> list[Run]:
@@ -134,7 +149,8 @@ class _Search:
         """Of modules that one skip goes around together, as many each time, the first; else the run as it is."""
         if len(run) < 3 or self._is_single(run):
             return run
-        spine = [value.number for value in self.watched.reach.passages(Boundaries(self.watched, run).first())]
+        # Of the first alone: the skip around it may come back behind the next.
+        spine = [value.number for value in self.watched.reach.passages(Boundaries(self.watched, run[:1]).first())]
         stretches: dict[int, Run] = {}
         for call in run:
             stretches.setdefault(bisect_left(spine, call.written.value.number), []).append(call)

@@ -81,10 +81,16 @@ class _Choice:
                 f"{self.kind} has no hidden layer: between its input and its logits there is one layer with weights, "
                 "so that no block can be blamed or frozen. Diagnose a network with at least one layer before the last."
             )
-        singles = self.offers.singles(self.division.candidates())
+        if self._calls_no_layer():
+            return BlocksError(
+                f"the forward pass of {self.kind} calls none of its layers as a module, as it is where torch.export or "
+                "torch.func made it or runs it; a site is what a module reads or writes. Diagnose the nn.Module that "
+                "it was made from, with the same weights."
+            )
+        instead = self.offers.instead(self.division.candidates())
         return BlocksError(
             f"no chain of blocks was found in {self.kind}: between what embeds the input and what writes the output, "
-            f"no modules of one type hand a tensor on. {self.pass_one_of(singles)}"
+            f"no modules of one type hand a tensor on. {self.pass_one_of(instead)}"
         )
 
     def _hidden(self) -> Run:
@@ -96,6 +102,12 @@ class _Choice:
         layers = innermost([call for call in self.division.candidates() if call.has_matrix])
         matrices = [value for value in self.watched.parameters.values() if value.ndim > 1]
         return len(layers) < 2 and len(matrices) < 2 and self.division.whole
+
+    def _calls_no_layer(self) -> bool:
+        """Whether there are weight matrices, and no module that holds any is called with what comes from the input."""
+        held = any(parameter.ndim > 1 for parameter in self.division.model.parameters())
+        inside = (call for call in self.watched.calls if call.module is not self.division.model and call.has_matrix)
+        return held and not any(self.watched.leads_on(call) for call in inside)
 
     def _writes_logits(self, call: Call) -> bool:
         return call.written.value.same_as == self.watched.output.same_as

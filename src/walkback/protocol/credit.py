@@ -15,13 +15,25 @@ from walkback.errors import CreditError
 
 @dataclass(frozen=True)
 class Trace:
-    """One forward pass, as a credit rule sees it. Nothing in it carries gradient."""
+    """One forward pass, as a credit rule sees it. Nothing in it carries gradient.
+
+    Examples:
+        >>> import torch, walkback
+        >>> hiddens = [torch.randn(2, 3), torch.randn(2, 3)]
+        >>> logits, targets = torch.zeros(2, 4), torch.tensor([0, 1])
+        >>> error = logits.softmax(dim=1) - torch.nn.functional.one_hot(targets, 4)
+        >>> walkback.Trace(torch.randn(2, 5), hiddens, logits, targets, error).error[0].tolist()
+        [-0.75, 0.25, 0.25, 0.25]
+    """
 
     inputs: Any
+    """What the model was given."""
     hiddens: Sequence[Tensor]
     """h_0 … h_L, each (B, …)."""
     logits: Tensor
+    """(B, classes), or whatever the model returns."""
     targets: Tensor
+    """(B,), or one for each answer."""
     error: Tensor
     """∂ℓ/∂logits of each sample's own loss, not divided by a batch size; for cross-entropy softmax − onehot."""
 
@@ -30,14 +42,34 @@ class Trace:
 class CreditRule(Protocol):
     """A rule for credit: one tensor per site, shaped like it, in the sense of a gradient.
 
-    Three optional attributes say more. `independent_feedback = True` promises that the feedback of different
-    sites is drawn independently, so that credits which move together are a leak. `redraw(generator)`
-    returns the same rule with fresh feedback, for the null; without it there is none, and `no_null` may say
-    in a sentence why.
+    Any object with `credits` is one. Three optional attributes say more. `independent_feedback = True` promises that
+    the feedback of different sites is drawn independently, so that credits which move together are a leak.
+    `redraw(generator)` returns the same rule with fresh feedback, for the null of Γ. Without it there is no null, and
+    `no_null` may say why in a sentence.
+
+    Examples:
+        >>> import torch, walkback
+        >>> class DFA:
+        ...     independent_feedback = True
+        ...     def __init__(self, generator=None):
+        ...         self.feedback = [torch.randn(3, 8, generator=generator) for _ in range(4)]
+        ...     def credits(self, trace):
+        ...         return [trace.error @ matrix for matrix in self.feedback]
+        ...     def redraw(self, generator):
+        ...         return DFA(generator)
+        >>> isinstance(DFA(), walkback.CreditRule)
+        True
     """
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
-        """a_0 … a_L, such that h_l should move along −a_l."""
+        """a_0 … a_L, such that h_l should move along −a_l.
+
+        Args:
+            trace: one forward pass. It must not be written to.
+
+        Returns:
+            One tensor per site, each of the shape of h_l.
+        """
         ...
 
 

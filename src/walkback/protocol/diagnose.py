@@ -13,6 +13,7 @@ from walkback.protocol.batch_sizes import in_pieces
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.devices import require_one_device
 from walkback.protocol.distributed import Ranks
 from walkback.protocol.functional_meter import tester_of
 from walkback.protocol.headline import GivenScores
@@ -69,59 +70,116 @@ def diagnose(
     initial: Initial | None = None,
     train_batches: Iterable[Any] | None = None,
     updates: UpdateProvenance | None = None,
+    claimed_rule: str = "",
 ) -> DiagnosticReport:
     """Measure a trained network on held-out batches and say whether its result can be trusted.
 
+    A network of L blocks is read at L + 1 sites: h_0 goes into the first block, h_l comes out of block l. At each site
+    the hidden state h_l of every sample is measured, and the gradient g_l of its loss. The model, its gradients, hooks
+    and modes, and all random states are left as they were.
+
+    Formula:
+        (a) the largest median‖h_l‖ / median‖h_{l−1}‖. (b) median‖g_L‖, for a loss averaged over 128 samples. (c) the
+        mean cosine between the mean gradients of groups of 128 samples, at the middle site. (d) 100 · (accuracy −
+        accuracy of the frozen baseline). Medians are over samples.
+
     Args:
-        model: any nn.Module; it, its gradients, hooks and modes, and all random states are left as they were.
-        eval_batches: labelled, held-out batches: (inputs, targets), or mappings with `labels`. Ten batches
-            of 128 are the published protocol; figures do not depend on how samples are batched.
+        model: any nn.Module.
+        eval_batches: labelled, held-out batches: (inputs, targets), or mappings with `labels`. Ten batches of 128 are
+            the published protocol. The result does not depend on how samples are batched.
         headline_acc: the accuracy to defend, in [0, 1]; counted on the batches where it is not given.
-        frozen_baseline_acc: the score of the matched frozen-blocks run, from `walkback.frozen_baseline`: refused where
-            it is of another network or froze other blocks; of a plain number that is not known, and the report says so.
+        frozen_baseline_acc: the score of the matched frozen-blocks run, from `walkback.frozen_baseline`, for (d). A
+            baseline of another network or of other blocks is refused. A plain number in [0, 1] cannot be checked in
+            this way, and the report says so. Without it (d) is not measured.
         method_name: what the report calls the method.
         notes: free text for the report.
-        thresholds: where each diagnostic fires.
-        blocks: the residual blocks: dotted names, globs such as `encoder.layer.*`, modules, or a list of these;
-            `!head.*` leaves some out, and `layer#2` means the second call of a layer. Found by structure where not
-            given; the report names what was taken.
-        loss: (logits, targets) → one loss per sample, of the targets as they are. Where not given, the one that
-            reproduces the loss that the model returns for its labels, and cross-entropy where it returns none; the
-            report says which.
-        credit: what the method hands to each site, for alignment: a method, or a function of
-            (hiddens, logits, targets) that returns one tensor per site.
-        score: the score to defend in another unit than accuracy, such as perplexity; (d) is judged in the unit of the
+        thresholds: where each diagnostic fires; the published values where not given.
+        blocks: the blocks: dotted names, globs such as `encoder.layer.*`, modules, or a list of these. `!head.*` leaves
+            some out, and `layer#2` means the second call of a layer. They are found by structure where not given, and
+            the report names them.
+        loss: a function of (logits, targets) that returns one loss per sample, shape (B,). Where not given, it is the
+            one that reproduces the loss which the model returns for its labels, and cross-entropy where it returns
+            none. The report says which.
+        credit: what the method hands to each site, for alignment: a `CreditRule`, or a function of (hiddens, logits,
+            targets) that returns one tensor per site. Without it Γ is not measured.
+
+    Args: The score, and how the model is called
+        score: the score to defend in another unit than accuracy, such as perplexity. (d) is judged in the unit of the
             baseline, by the threshold `frozen_margin`.
         stem: modules that come before h_0, named as blocks are, where the structure does not show it.
-        head: modules that come after the last site.
+        head: modules that come after the last site, named in the same way.
         logits: which part of what the model returns are the logits: an index, a key, or a function of the output.
         forward_kwargs: further arguments for every call of the model, the same for each.
-        tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`.
-        null_draws: how many fresh draws of the feedback the null of alignment rests on; 0 for no null.
-        functional: on how many samples to test whether the credit tells how the loss moves (perturbation ρ and nudge),
-            such as 64; they need no gradient, and some 70 forward passes in fp64 for each site.
-        seed: the seed of the run, for the report and for combining several.
-        require_all: make the verdict `incomplete` where a diagnostic was not measured.
-        panel: which panel decides: `april2026` where none is named, `june2026`, or one that was added.
-        max_batches: measure at most this many batches.
-        micro_batch: measure at most this many samples at once, whatever the batches are; figures stay the same.
-        sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
-        gather: measure together with the other processes of a torch.distributed job, each on its own share of the
-            batches, for one report on all; by default where the model is DistributedDataParallel.
+        tokens: what stands for a sample at sites of shape (B, T, d): `class_token`, `token_norms` or `flatten`. Where
+            not given, it is the class token if the loss reads that one alone, else all tokens.
         reference: where the true gradient comes from, if not from the network: a plain twin of it, of the same
             function; or `declared` to keep a declared backward pass that is not its gradient, unchecked, for Γ alone.
-        gradients: False for networks that no loss is backpropagated through: (a) and the accuracy are measured alone.
-        random_baseline: the score of a second baseline, whose blocks are at random with the trained blocks' norms, from
-            `frozen_baseline(..., blocks_at="trained norms")`, for depth gain.
-        readouts: fit a linear readout to every site, cross-validated on the batches: what the blocks add to h_0, and
-            what the head makes of h_L. It needs classes as targets, and some hundreds of samples.
+        gradients: False for networks that no loss is backpropagated through. Only (a) and the accuracy are measured
+            then.
+
+    Args: How much is measured
+        max_batches: measure at most this many batches; all where not given.
+        micro_batch: measure at most this many samples at once, to save memory; the result stays the same.
+        sites: which of the sites h_0 … h_L to measure, by number: a list, a range or a slice; all where not given.
+        gather: measure together with the other processes of a torch.distributed job, each on its own share of the
+            batches, for one report on all. This is the default where the model is DistributedDataParallel.
+
+    Args: What else is measured
+        null_draws: how many fresh draws of the feedback the null of Γ rests on, 20 by default; 0 for no null.
+        functional: on how many samples to test whether the credit tells how the loss moves (perturbation ρ and nudge),
+            such as 64; these tests need no gradient. Not measured by default.
+        random_baseline: the score of a second baseline, whose blocks are random with the norms of the trained ones,
+            from `frozen_baseline(..., blocks_at="trained norms")`, for depth gain.
+        readouts: True fits a linear readout to every site, cross-validated on the batches: what the blocks add to h_0,
+            and what the head makes of h_L. It needs classes as targets, and some hundreds of samples.
         initial: the network before training, its state_dict, or a function that builds it anew with its seed: how far
             every block moved, and how much the stream grew since then.
         train_batches: what the network was trained on, without augmentation, to count the test samples among them.
         updates: which rule the updates come from, by `walkback.provenance`, for the report.
+        claimed_rule: what the rule that trained the network is called, such as `DFA` or `BP`: backpropagation under
+            another name is told by that.
+
+    Args: How it is judged
+        seed: the seed of the run, for the report and for `walkback.combine`.
+        require_all: True makes the verdict `incomplete` where a diagnostic of the panel was not measured.
+        panel: which panel decides: `april2026` where none is named, `june2026`, `calibrated`, or one that was
+            added.
+
+    Returns:
+        The report: measurements, readings and verdict. `print(report)` shows ten lines of it.
+
+    Raises:
+        BatchError: a batch is empty, has no labels, or has labels or outputs that cannot be scored.
+        BlocksError: no blocks were found, several chains were, or named blocks are not reached.
+        NoGradient: the logits do not depend on the sites at all.
+        BaselineError: the frozen baseline is of another network, or of other blocks.
+        CreditError: the credit rule gave something other than one tensor per site.
+        UnknownName: there is no such panel.
+        InputError: any other argument cannot be used, or samples influence each other. All but `BaselineError` are
+            kinds of it.
+        WalkbackError: in a distributed job, another rank could not measure.
+
+    Cost:
+        One forward and one backward pass over the batches, without parameter gradients, and a few passes over the first
+        samples in fp64. `credit` costs what the rule costs, once more for each of `null_draws`; `functional` some 70
+        forward passes of its samples in fp64 for each site; `initial` one more forward pass.
+
+    Caveat:
+        A verdict is on this network and these samples. Other seeds may differ: train several, and `combine` their
+        reports.
+
+    Examples:
+        >>> import torch, walkback
+        >>> _ = torch.manual_seed(0)
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+        >>> batches = [(torch.randn(128, 8), torch.randint(8, (128,))) for _ in range(2)]
+        >>> report = walkback.diagnose(model, batches, method_name="untrained")
+        >>> report.reading("a").state.name, report.reading("d").state.name
+        ('PASS', 'NOT_MEASURED')
     """
     panel_named(panel)  # refused before anything is measured
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
+    require_one_device(plain)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc, random_baseline)
     meter = AlignmentMeter.of(credit, null_draws) if credit is not None else None
     tester = tester_of(credit, functional)
@@ -144,7 +202,7 @@ def diagnose(
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
-    fields |= given.fields() | ({"updates": updates} if updates is not None else {})
+    fields |= given.fields() | ({"updates": updates} if updates is not None else {}) | {"claimed_rule": claimed_rule}
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:

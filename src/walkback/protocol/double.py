@@ -21,7 +21,9 @@ from torch import Tensor, nn
 
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Sites, sites_and_grads
+from walkback.protocol.devices import autocasting, without_autocast
 from walkback.protocol.losses import Loss, error_at_logits
+from walkback.protocol.pass_state import begin_again, passes_alike
 from walkback.protocol.site_reader import SiteSetter
 from walkback.protocol.sites import Chain
 
@@ -102,7 +104,7 @@ def seed_all() -> None:
 
 @cache
 def _fresh_python() -> tuple[Any, ...]:
-    return random.Random(SEED).getstate()
+    return random.Random(SEED).getstate()  # nosec B311
 
 
 @cache
@@ -169,13 +171,13 @@ def _ways(model: nn.Module, chain: Chain, batch: Batch) -> Iterator[Way]:
     if parameters and all(p.dtype == torch.float64 for p in parameters):
         yield lambda stack: None, batch, None, True
         return
-    device = parameters[0].device.type if parameters else "cpu"
+    device = parameters[0].device if parameters else torch.device("cpu")
     single = all(p.dtype == torch.float32 for p in parameters)
-    plain = single and not torch.is_autocast_enabled(device)
+    plain = single and not autocasting(device)
 
     def doubling(but: Iterable[nn.Module]) -> Callable[[ExitStack], Any]:
         def enter(stack: ExitStack) -> None:
-            stack.enter_context(torch.autocast(device, enabled=False))
+            stack.enter_context(without_autocast(device))
             stack.enter_context(_in_double(model, but))
 
         return enter
@@ -193,6 +195,7 @@ def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None
 
     For the backward pass too, unlike torch.func.functional_call: activation checkpointing computes again there.
     """
+    begin_again(model)  # or the state that the last pass left would be taken for that of the network
     copies: dict[int, Tensor] = {}
     left_alone = {inner for module in but for inner in module.modules()}
     modules = [module for module in model.modules() if module not in left_alone]
@@ -216,7 +219,8 @@ def _in_double(model: nn.Module, but: Iterable[nn.Module] = ()) -> Iterator[None
         for module, weights in flat:
             # A recurrent module reads its weights from a list of its own.
             module._flat_weights = [w if w is None else doubled(w) for w in weights]
-        yield
+        with passes_alike(model):  # from the same state as in fp32, in fp64
+            yield
     finally:
         for store, name, tensor in originals:
             store[name] = tensor  # type: ignore[assignment]

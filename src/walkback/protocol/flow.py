@@ -7,7 +7,7 @@ other, and so that what is computed without gradients, or detached, is followed 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
@@ -255,6 +255,18 @@ class Reach:
     def _last_use(self, value: Value) -> int:
         uses = self._uses[value.number]
         return uses[0] if uses else value.number
+
+    def made_since(self, value: Value, sources: Collection[int]) -> bool:
+        """Whether a value was made from some of these, or is one; what is older than all of them is not looked at."""
+        first, seen, frontier = min(sources), {value.number}, [value.number]
+        while frontier:
+            number = frontier.pop()
+            if number in sources:
+                return True
+            fresh = [source for source in self.values[number].inputs if source >= first and source not in seen]
+            seen.update(fresh)
+            frontier.extend(fresh)
+        return False
 
     def ancestors(self, value: Value, without: int | None = None) -> set[int]:
         """The numbers of everything that a value was made from, itself included, past no value `without`."""

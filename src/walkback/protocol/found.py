@@ -12,29 +12,57 @@ from walkback.protocol.schema import SCHEMA_VERSION, Counts, Number, Numbers, Re
 
 
 class NullAlignment(Record):
-    """Alignment under fresh draws of the feedback: what chance alone gives on this network."""
+    """Γ under fresh draws of the feedback: what chance alone gives on this network.
+
+    Formula:
+        z = (measured Γ − mean over draws) / standard deviation over draws.
+    """
 
     draws: int
+    """How many draws of the feedback."""
     site_means: Numbers
+    """Mean of Γ over the draws, at each site."""
     site_sds: Numbers
+    """Standard deviation over the draws, at each site."""
     site_z: Numbers
-    """(measured − null mean) / null sd at each site."""
+    """z at each site."""
     deep_mean: Number
+    """Mean over the draws of Γ behind h_0."""
     deep_sd: Number
+    """Its standard deviation over the draws."""
     deep_z: Number
+    """Its z."""
 
 
 class Alignment(Record):
-    """Γ: the cosine between the credit a_l and the true gradient g_l, per site."""
+    """Γ: the cosine between the credit a_l and the true gradient g_l at each site.
+
+    Formula:
+        Γ_l = mean over samples of ⟨a_l, g_l⟩ / (‖a_l‖ ‖g_l‖).
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Caveat:
+        Γ is never replaced by 1.0 or 0.0. Where it could not be measured, `unavailable` says why.
+
+    Examples:
+        >>> import walkback
+        >>> gamma = walkback.Alignment(sites=[1.0, 0.1, 0.2], deep=0.15)
+        >>> gamma.deep
+        0.15
+    """
 
     sites: Numbers | None = None
-    """Mean over samples of cos(a_l, g_l) at each site."""
+    """Γ at each site: the mean over samples of cos(a_l, g_l)."""
     site_medians: Numbers | None = None
+    """The median over samples, at each site."""
     deep: Number | None = None
-    """Mean over sites 1…L: site 0 alone can carry the average."""
+    """The mean of Γ over the sites 1 … L. Site 0 is left out: it alone can carry the mean."""
     orders: dict[str, float] = Field(default_factory=dict)
     """The same cosines aggregated in other valid orders; where they disagree in sign, one number misleads."""
     null: NullAlignment | None = None
+    """Γ under fresh draws of the feedback; None where it was not measured."""
     no_null: str = ""
     """Why there is no null, where there is none."""
     neighbours: Numbers | None = None
@@ -42,14 +70,25 @@ class Alignment(Record):
     mark: str = ""
     """What a reader must know before using Γ, such as a fired gradient floor."""
     unavailable: str = ""
-    """Why Γ is N/A. It is never replaced by 1.0."""
+    """Why Γ was not measured."""
 
 
 class ReferenceCheck(Record):
-    """Which gradient stands for the true one, and how it compares with finite differences of the loss."""
+    """Which gradient stands for the true one, and how it compares with finite differences of the loss.
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Examples:
+        >>> import walkback
+        >>> check = walkback.ReferenceCheck(candidate="autograd", passed=True, error=1e-7, directions=16)
+        >>> check.passed
+        True
+    """
 
     candidate: Literal["autograd", "seen_through", "declared", "none"]
-    """Autograd's as it is; with backward passes of the network's own seen through; as they are declared."""
+    """`autograd`: as it is. `seen_through`: with the network's own backward passes seen through. `declared`: with
+    them as they are declared. `none`: there is none."""
     passed: bool | None = None
     """Whether it is the gradient of the network; None where that could not be checked, or was not to be."""
     error: Number | None = None
@@ -57,7 +96,7 @@ class ReferenceCheck(Record):
     sites: Counts = ()
     """Where finite differences were taken."""
     directions: int = 0
-    """How many directions the error rests on."""
+    """How many directions `error` rests on."""
     kinks_discarded: int = 0
     """How many were left out, because the loss has a kink along them."""
     seen_through: tuple[str, ...] = ()
@@ -71,13 +110,14 @@ class ReferenceCheck(Record):
 
 
 class Readouts(Record):
-    """Which samples a linear readout of each site answers rightly, fitted without them, and which the network does."""
+    """Which samples a linear readout of each site answers rightly, and which the network does."""
 
     correct: tuple[Answered, ...] = Field(min_length=1)
-    """Of h_0 … h_L."""
+    """Which samples the readout of each site h_0 … h_L answers rightly."""
     own: Answered
-    """Of the network's own head, on the same samples."""
+    """Which samples the network's own head answers rightly."""
     folds: int = Field(ge=2)
+    """How many folds the samples were cut into; each readout is fitted on all but one."""
     widths: Counts
     """How many features each site has."""
     most_width: int = Field(ge=1)
@@ -108,10 +148,13 @@ class TrainingLoss(Record):
     """The mean training loss of the first epoch of a run, and of the last that is known."""
 
     first: Number
+    """Of the first epoch."""
     last: Number
+    """Of the last epoch."""
     last_epoch: int = Field(ge=1)
+    """The number of the last epoch."""
     first_epoch: int = Field(default=1, ge=0, le=1)
-    """1, or 0 in runs that count from 0."""
+    """The number of the first epoch: 1, or 0 in runs that count from 0."""
 
     @model_validator(mode="after")
     def _in_order(self) -> TrainingLoss:
@@ -121,7 +164,7 @@ class TrainingLoss(Record):
 
     @property
     def decrease(self) -> float:
-        """Of the first epoch minus that of the last."""
+        """The loss of the first epoch minus that of the last."""
         return self.first - self.last
 
 
@@ -129,8 +172,11 @@ class Overlap(Record):
     """How many test samples are, bit for bit, among the training samples."""
 
     test_samples: int = Field(ge=1)
+    """How many test samples there are."""
     train_samples: int = Field(ge=1)
+    """How many training samples there are."""
     count: int = Field(ge=0)
+    """How many test samples are among the training samples."""
     same_label: int = Field(ge=0)
     """How many of them have the same label there."""
     examples: tuple[tuple[int, int], ...] = ()
@@ -144,19 +190,34 @@ class Overlap(Record):
 
     @property
     def share(self) -> float:
-        """Of the test samples."""
+        """The share of the test samples that are among the training samples."""
         return self.count / self.test_samples
 
 
 class UpdateProvenance(Record):
-    """Cosines of the real change of the weights, layer by layer, as means over a few steps; from `provenance`.
+    """Which rule the change of the weights comes from, layer by layer. Made by `walkback.provenance`.
 
-    None where the change, or what it is compared with, is zero.
+    Every number is a cosine with the real change of the weights, as a mean over a few steps. It is None where the
+    change, or what it is compared with, is zero.
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Examples:
+        >>> from walkback.protocol.records import UpdateProvenance
+        >>> found = UpdateProvenance(
+        ...     steps=1, layers=["fc"], hidden=[True], claim="none", optimizer=True, true_gradient=[0.2], repeated=[1.0]
+        ... )
+        >>> found.true_gradient
+        (0.2,)
     """
 
     schema_version: int = SCHEMA_VERSION
+    """The version of the record's format."""
     steps: int = Field(ge=1)
+    """How many steps were made again."""
     layers: tuple[str, ...] = Field(min_length=1)
+    """The names of the layers that learn."""
     hidden: tuple[bool, ...]
     """Whether a layer comes before the head, which follows the error at the logits under every rule."""
     claim: Literal["credit", "claimed_step", "none"]
@@ -164,15 +225,17 @@ class UpdateProvenance(Record):
     optimizer: bool
     """Whether gradients went through the user's own optimizer."""
     claimed: tuple[Number | None, ...] | None = None
-    """With the change by the claimed rule."""
+    """The cosine with the change by the claimed rule."""
     claimed_range: tuple[tuple[float, float] | None, ...] | None = None
     """The smallest and the largest over the steps, which are not independent: so there is no interval."""
     true_gradient: tuple[Number | None, ...]
-    """With the change by the true gradient."""
+    """The cosine with the change by the true gradient."""
     true_gradient_range: tuple[tuple[float, float] | None, ...] | None = None
+    """The smallest and the largest over the steps."""
     repeated: tuple[Number | None, ...]
-    """With the same step under other random numbers."""
+    """The cosine with the same step under other random numbers."""
     repeated_range: tuple[tuple[float, float] | None, ...] | None = None
+    """The smallest and the largest over the steps."""
 
     @model_validator(mode="after")
     def _one_for_each_layer(self) -> UpdateProvenance:
@@ -187,5 +250,15 @@ class UpdateProvenance(Record):
 
     @classmethod
     def load(cls, path: str | Path) -> UpdateProvenance:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Args:
+            path: the file.
+
+        Returns:
+            The record.
+
+        Raises:
+            RecordError: the file is missing, corrupt, or no such record.
+        """
         return load_record(cls, read_json(path), str(path))

@@ -7,10 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from walkback.protocol.calls import counts_as_step
 from walkback.protocol.modes import FunctionMode
 from walkback.protocol.sites import Tap
-from walkback.protocol.tensors import floating_tensors
+from walkback.protocol.tensors import counts_as_step, floating_tensors
 
 Anchor = tuple[nn.Module, str, int]
 """A module, whether it is entered or left, and how often that happened before."""

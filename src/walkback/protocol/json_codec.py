@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,8 @@ class SaidTwice(ValueError):
 def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counted = Counter(name for name, _ in pairs)
+        twice = next(name for name, times in counted.items() if times > 1)
         quoted = repr(twice) if len(twice) <= 58 else f"{twice[:56]!r}…"
         raise SaidTwice(f"it contradicts itself: {quoted} is in one object twice")
     return found

@@ -38,15 +38,23 @@ def listed(readings: Iterable[Reading], panel: Panel) -> tuple[Reading, ...]:
     return tuple(r for r in readings if r.letter not in others or others[r.letter].is_listed(r))
 
 
-def verdicts_on(readings: Sequence[Reading], deciding: str, require_all: bool = False) -> dict[str, PanelVerdict]:
-    """The verdict of every panel of which anything was measured, and of those that reports always have."""
+def read_for(panel: Panel, measured: Measurements, thresholds: DiagnosticThresholds) -> tuple[Reading, ...]:
+    """The readings that a panel judges by: under its own thresholds where it has some."""
+    return read(measured, thresholds.with_fixed(panel.fixed) if panel.fixed else thresholds)
+
+
+def verdicts_on(
+    measured: Measurements, thresholds: DiagnosticThresholds, deciding: str, require_all: bool = False
+) -> dict[str, PanelVerdict]:
+    """The verdict of every panel that has something to say, and of those that reports always have."""
     panels: dict[str, Panel] = dict(PANELS.loaded()) | {deciding: PANELS.load(deciding)}
-    measured = {reading.letter for reading in readings if reading.state not in MISSING}
+    common = read(measured, thresholds)
+    readings = {n: read_for(panel, measured, thresholds) if panel.fixed else common for n, panel in panels.items()}
     always = {deciding, APRIL_2026.name}
     return {
-        name: panel.verdict(readings, require_all)
+        name: panel.verdict(readings[name], require_all, measured)
         for name, panel in panels.items()
-        if name in always or any(member.letter in measured for member in panel.members)
+        if name in always or panel.speaks(readings[name])
     }
 
 
@@ -62,21 +70,34 @@ def judge(
     warnings: Sequence[str] = (),
     provenance: dict[str, str] | None = None,
 ) -> DiagnosticReport:
-    """Judge measurements from any source and explain the verdict.
-
-    A missing diagnostic leaves the verdict as it is, unless the panel requires it; with `require_all` it makes it
-    `incomplete: …`.
+    """Judge measurements from any source and explain the verdict. No model and no torch are needed.
 
     Args:
-        measured: the numbers.
-        thresholds: where each diagnostic fires.
-        panel: which panel decides: `april2026`, `june2026`, or one that was added.
-        method_name: whose network this is.
-        notes: free words for the report.
-        seed: of the run.
-        require_all: whether a missing diagnostic of the panel makes the verdict incomplete.
-        warnings: what a reader must know beside the verdict.
-        provenance: versions, device and precision behind the numbers.
+        measured: the numbers. What is None in it was not measured.
+        thresholds: where each diagnostic fires; the published values where not given.
+        panel: which panel decides: `april2026` where none is named, `june2026`, `calibrated`, or one that was added.
+        method_name: what the report calls the method.
+        notes: free text for the report.
+        seed: the seed of the run.
+        require_all: True makes the verdict `incomplete` where a diagnostic of the panel was not measured. By default
+            such a gap is named beside the verdict, unless the panel requires the diagnostic.
+        warnings: what a reader must know beside the verdict, as sentences.
+        provenance: versions, device and precision behind the numbers, by name.
+
+    Returns:
+        The report: the measurements with their readings and verdicts.
+
+    Raises:
+        UnknownName: there is no such panel.
+        InputError: the object behind `panel` cannot be used.
+        PitfallError: under `walkback.strict()`, NaN met a threshold.
+
+    Examples:
+        >>> import walkback
+        >>> measured = walkback.Measurements(residual_norms=[8.0, 900.0], bp_grad_norms=[1e-3, 1e-3])
+        >>> report = walkback.judge(measured, method_name="DFA")
+        >>> report.outcome, report.decided_by
+        ('fail', ('a',))
     """
     allow(panel)
     limits, deciding = thresholds or published(), panel or DECIDING
@@ -89,7 +110,7 @@ def judge(
         notes=notes,
         seed=seed,
         thresholds=limits,
-        **judged_by(deciding, readings, require_all),
+        **judged_by(deciding, measured, limits, require_all),
         warnings=tuple(warnings),
         provenance=provenance or {},
     )
@@ -97,15 +118,16 @@ def judge(
 
 def under(report: DiagnosticReport, panel: str, require_all: bool = False) -> DiagnosticReport:
     """The same measurements, judged again, with another panel deciding."""
-    readings = read(report.measurements, report.thresholds)
-    return report.model_copy(update=judged_by(panel, readings, require_all))
+    return report.model_copy(update=judged_by(panel, report.measurements, report.thresholds, require_all))
 
 
-def judged_by(deciding: str, readings: Sequence[Reading], require_all: bool = False) -> dict[str, Any]:
-    """The fields of a report that follow from its readings."""
+def judged_by(
+    deciding: str, measured: Measurements, thresholds: DiagnosticThresholds, require_all: bool = False
+) -> dict[str, Any]:
+    """The fields of a report that follow from its measurements."""
     panel: Panel = PANELS.load(deciding)
-    verdicts = verdicts_on(readings, deciding, require_all)
-    shown = listed(readings, panel)
+    verdicts = verdicts_on(measured, thresholds, deciding, require_all)
+    shown = listed(read_for(panel, measured, thresholds), panel)
     members = [reading for reading in shown if panel.member(reading.letter) is not None]
     return {
         "readings": shown,

@@ -40,15 +40,50 @@ def _check_classes(logits: Tensor, targets: Tensor) -> None:
     if logits.ndim not in (2, 3) or targets.shape != logits.shape[:-1] or targets.is_floating_point():
         raise BatchError(
             f"logits of shape {tuple(logits.shape)} with {targets.dtype} targets of shape {tuple(targets.shape)} do "
-            "not fit cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). For anything else "
-            "pass loss=, a function of (logits, targets) that gives one loss per sample."
+            "not fit cross-entropy; expected (B, C) with B class indices, or (B, T, C) with (B, T). "
+            f"{_remedy(logits, targets)}"
         )
     scored = targets[targets != IGNORED] if logits.ndim == 3 else targets
     if not _in_range(logits, scored):
         raise BatchError(
-            f"the labels run from {int(scored.min())} to {int(scored.max())}, but the model has {logits.shape[-1]} "
-            f"classes; expected 0 … {logits.shape[-1] - 1}."
+            f"the labels run from {int(scored.min())} to {int(scored.max())}, but the model has "
+            f"{_counted(logits.shape[-1])}; expected 0 … {logits.shape[-1] - 1}. {_remedy_of_range(logits, scored)}"
         )
+
+
+def _remedy(logits: Tensor, targets: Tensor) -> str:
+    """What to do about targets that are no class indices."""
+    if targets.shape == logits.shape and _is_one_hot(targets):
+        return "These targets are one-hot: give class indices, targets.argmax(-1)."
+    if logits.ndim > 3 and targets.shape == (*logits.shape[:1], *logits.shape[2:]) and not targets.is_floating_point():
+        axes = tuple(range(1, targets.ndim))
+        return (
+            "For a class at every place pass loss=lambda logits, y: torch.nn.functional.cross_entropy(logits, y, "
+            f"reduction='none').mean({axes})."
+        )
+    return "For anything else pass loss=, a function of (logits, targets) that gives one loss per sample."
+
+
+def _remedy_of_range(logits: Tensor, scored: Tensor) -> str:
+    """What to do about labels that are no classes of the logits."""
+    if logits.shape[-1] == 1:
+        return (
+            "For two classes and one number, pass the loss that the network was trained with, such as loss=lambda "
+            "logits, y: torch.nn.functional.binary_cross_entropy_with_logits(logits.squeeze(-1), y.to(logits.dtype), "
+            "reduction='none')."
+        )
+    if int(scored.min()) < 0:
+        below = f"Where {int(scored.min())} means that nothing is to be scored, "
+        return below + (f"put {IGNORED} in its place." if logits.ndim == 3 else "leave those samples out.")
+    return "Are these the labels of this network?"
+
+
+def _counted(classes: int) -> str:
+    return f"{classes} class{'es' if classes != 1 else ''}"
+
+
+def _is_one_hot(targets: Tensor) -> bool:
+    return bool(((targets == 0) | (targets == 1)).all()) and bool((targets.sum(dim=-1) == 1).all())
 
 
 def _in_range(logits: Tensor, targets: Tensor) -> bool:
@@ -153,17 +188,40 @@ class Answers:
 
 
 def count_correct(logits: Tensor, targets: Tensor) -> Answers | None:
-    """Right and scored predictions; None where the targets are not class indices."""
-    if targets.is_floating_point() or targets.shape != logits.shape[:-1]:
+    """Right and scored predictions; None where the targets are not class indices, or the outputs no classes."""
+    if not _are_classes(logits, targets):
         return None
     scored = targets != IGNORED
     # A row with NaN has no prediction: argmax would make NaN its choice, and may be right by luck.
     known = ~logits.isnan().any(dim=-1)
     hits = (logits.argmax(dim=-1) == targets) & scored & known
     samples = int(scored.reshape(len(scored), -1).any(dim=1).sum())
-    surprise = _surprise(logits, targets) if logits.ndim == 3 and _in_range(logits, targets) else None
-    classes = logits.shape[-1] if logits.shape[-1] > 1 else None  # of one number nothing is chosen
-    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise, classes)
+    surprise = _surprise(logits, targets) if logits.ndim == 3 else None
+    return Answers(int(hits.sum()), int(scored.sum()), samples, surprise, logits.shape[-1])
+
+
+def _are_classes(logits: Tensor, targets: Tensor) -> bool:
+    """Whether each target that is scored is one of the outputs beside it; of one number nothing is chosen."""
+    if targets.is_floating_point() or targets.shape != logits.shape[:-1] or logits.shape[-1] < 2:
+        return False
+    scored = targets[targets != IGNORED]
+    return not scored.numel() or (int(scored.min()) >= 0 and int(scored.max()) < logits.shape[-1])
+
+
+@torch.no_grad()
+def is_least_at_target(loss: Loss, logits: Tensor, targets: Tensor) -> bool:
+    """Whether a loss of (B, C) logits asks for the largest of them at the target, as one that teaches classes does.
+
+    The largest output of each sample changes places with the target's, and with another one's.
+    """
+    scored = targets != IGNORED
+    logits, targets, rows = logits[scored], targets[scored], torch.arange(int(scored.sum()))
+    at_target, elsewhere = logits.clone(), logits.clone()
+    for moved, place in ((at_target, targets), (elsewhere, (targets + 1) % logits.shape[-1])):
+        largest = logits.argmax(dim=-1)
+        moved[rows, largest], moved[rows, place] = logits[rows, place], logits[rows, largest]
+    smaller = values_of(loss, at_target, targets) < values_of(loss, elsewhere, targets)
+    return 2 * int(smaller.sum()) >= len(smaller)
 
 
 def right_of_each(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -171,7 +229,7 @@ def right_of_each(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor] | No
 
     A row with NaN is answered wrongly.
     """
-    if logits.ndim != 2 or targets.is_floating_point() or targets.shape != logits.shape[:1]:
+    if logits.ndim != 2 or not _are_classes(logits, targets):
         return None
     scored, known = targets != IGNORED, ~logits.isnan().any(dim=1)
     right = (logits.argmax(dim=1) == targets) & known

@@ -18,10 +18,18 @@ from walkback.protocol.scores import Frozen, Score, ScoreNumber, out_of_range
 class Measurements(Record):
     """The numbers that the protocol judges, at the sites h_0 … h_L. What is None was not measured.
 
-    Gradients are in the published convention: of a loss averaged over 128 samples, whatever the batches
-    were. Built by `diagnose`, from a log, or by hand from lists or arrays:
+    `diagnose` and `replay` make one; it can also be made by hand, from lists or arrays. Norms, cosines and the like
+    have one entry for each site. Gradients are in the published convention: of a loss averaged over 128 samples,
+    whatever the batches were.
 
-        Measurements(residual_norms=[8.7, 8.8], bp_grad_norms=[8e-3, 8e-3], headline_acc=0.61)
+    Raises:
+        InputError: a field is unknown, sites differ in number, or the numbers contradict each other.
+
+    Examples:
+        >>> import walkback
+        >>> measured = walkback.Measurements(residual_norms=[8.0, 9.0, 18.0], bp_grad_norms=[1e-3] * 3)
+        >>> measured.max_per_block_growth
+        2.0
     """
 
     sites: tuple[str, ...] | None = None
@@ -33,15 +41,17 @@ class Measurements(Record):
     site_reduction: str | None = None
     """How a site of shape (B, …) became one vector per sample."""
     samples: int | None = Field(default=None, ge=0)
+    """How many samples were measured."""
 
     residual_norms: Numbers | None = None
     """Median over samples of ‖h_l‖₂ at each site."""
     residual_norm_intervals: tuple[Interval, ...] | None = None
-    """Simultaneous over the sites."""
+    """Their intervals, simultaneous over the sites."""
 
     bp_grad_norms: Numbers | None = None
     """Median over samples of ‖g_l‖₂ at each site."""
     bp_grad_norm_intervals: tuple[Interval, ...] | None = None
+    """Their intervals, simultaneous over the sites."""
     error_size: Number | None = None
     """Median over samples of ‖∂ℓ/∂logits‖₂."""
     scale_free_gradients: Numbers | None = None
@@ -58,17 +68,21 @@ class Measurements(Record):
     cross_batch_stability: Number | None = None
     """Mean cosine over all pairs of 128-sample group-mean gradients at that site."""
     cross_batch_stability_interval: Interval | None = None
+    """Its interval."""
     site_stabilities: Numbers | None = None
     """The same at every site."""
     drift_shares: Numbers | None = None
     """ρ = ‖E g‖² / E‖g‖² at each site, from pairs of distinct samples."""
     drift_share_intervals: tuple[Interval, ...] | None = None
+    """Their intervals."""
     groups: int | None = Field(default=None, ge=0)
     """How many whole groups of 128 samples (c) rests on."""
 
     headline_acc: ScoreNumber | None = None
+    """The accuracy to defend, in [0, 1]."""
     headline_samples: int | None = Field(default=None, ge=1)
-    """Independent of each other, such as images or sequences: the interval of (d) rests on these."""
+    """Over how many samples; they are independent of each other, such as images or sequences. The interval of (d)
+    rests on them."""
     headline_answers: int | None = Field(default=None, ge=1)
     """How many answers the accuracy is over, where a sample has several, as a sequence of tokens has."""
     perplexity: Number | None = None
@@ -78,8 +92,11 @@ class Measurements(Record):
     headline_score: Score | None = None
     """The headline in another unit than accuracy."""
     frozen_baseline_acc: ScoreNumber | None = None
+    """The accuracy of the frozen baseline, in [0, 1]."""
     frozen_baseline_samples: int | None = Field(default=None, ge=1)
+    """Over how many independent samples."""
     frozen_baseline_answers: int | None = Field(default=None, ge=1)
+    """Over how many answers, where a sample has several."""
     frozen_baseline_score: Score | None = None
     """The frozen baseline in another unit; where it is given, (d) is judged in that."""
     frozen: Frozen | None = None
@@ -92,7 +109,9 @@ class Measurements(Record):
     random_baseline_acc: ScoreNumber | None = None
     """Of a second baseline, whose blocks were drawn at random with the norms of the trained ones."""
     random_baseline_samples: int | None = Field(default=None, ge=1)
+    """Over how many independent samples."""
     random_baseline_correct: Answered | None = None
+    """Which samples that baseline answers rightly."""
 
     classes: int | None = None
     """How many an answer is chosen from: guessing is right once in that many. Of language models, the tokens."""
@@ -100,26 +119,34 @@ class Measurements(Record):
     nonfinite_hiddens: Counts | None = None
     """How many samples have a NaN or Inf in h_l, at each site."""
     nonfinite_grads: Counts | None = None
+    """How many samples have a NaN or Inf in g_l, at each site."""
     nonfinite_logits: int | None = None
+    """How many samples have a NaN or Inf in their logits."""
 
     alignment: Alignment | None = None
+    """Γ, the cosine of the credit with the gradient."""
     perturbation_rho: Numbers | None = None
     """Correlation of ⟨a_l, εv⟩ with the change of the loss over random directions v, ε = 1e-3, at each site."""
     perturbation_rho_intervals: tuple[Interval, ...] | None = None
+    """Their intervals."""
     perturbation_rho_mean_interval: Interval | None = None
-    """Of the mean behind h_0; so are the next two of this name."""
+    """The interval of the mean over the sites behind h_0."""
     scaled_rho: Numbers | None = None
     """The same with a step in proportion to the stream, and credit of RMS 1 in each sample."""
     scaled_rho_intervals: tuple[Interval, ...] | None = None
+    """Their intervals."""
     scaled_rho_mean_interval: Interval | None = None
+    """The interval of the mean over the sites behind h_0."""
     nudge: Numbers | None = None
     """Mean change of the loss by a step of 0.01 against the credit, at each site."""
     nudge_intervals: tuple[Interval, ...] | None = None
+    """Their intervals."""
     nudge_mean_interval: Interval | None = None
+    """The interval of the mean over the sites behind h_0."""
     functional_samples: int | None = Field(default=None, ge=1)
-    """On how many samples those rest."""
+    """How many samples ρ and nudge rest on."""
     no_functional: str = ""
-    """Why they were not measured, where they were asked for."""
+    """Why ρ and nudge were not measured, where they were asked for."""
     readouts: Readouts | None = None
     """Linear readouts of every site, cross-validated on the batches."""
     no_readouts: str = ""
@@ -127,6 +154,7 @@ class Measurements(Record):
     total_growth: Number | None = None
     """Median over samples of ‖h_L‖/‖h_0‖, over all tokens."""
     total_growth_interval: Interval | None = None
+    """Its interval."""
     growth_from_init: Numbers | None = None
     """Median over samples of ‖h_l‖ against the same network before training, over all tokens, at each site."""
     growth_from_init_intervals: tuple[Interval, ...] | None = None
@@ -136,23 +164,35 @@ class Measurements(Record):
     block_movement: Numbers | None = None
     """‖W − W_0‖/‖W_0‖ of each of them."""
     stem_movement: Number | None = None
+    """‖W − W_0‖/‖W_0‖ of the stem."""
     head_movement: Number | None = None
+    """‖W − W_0‖/‖W_0‖ of the head."""
     no_initial: str = ""
     """Why there is no growth from init, where the network before training is known."""
     gradient_per_error: Number | None = None
     """Median over samples of ‖∂ℓ/∂h_L‖/‖∂ℓ/∂logits‖, divided by 128 as ‖g‖ is."""
     gradient_per_error_interval: Interval | None = None
+    """Its interval."""
     training_loss: TrainingLoss | None = None
-    """Of the first and the last epoch, where a trace or the record of a run says."""
+    """The mean training loss of the first and the last epoch, where a trace or the record of a run says."""
     overlap: Overlap | None = None
-    """Of the test samples with the training samples."""
+    """How many test samples are among the training samples."""
     updates: UpdateProvenance | None = None
     """Which rule the change of the weights comes from."""
+    claimed_rule: str = ""
+    """What its authors call the rule that trained the network, such as DFA; empty where that is not known."""
     extra: dict[str, Annotated[float | tuple[float, ...], BeforeValidator(plain)]] = Field(default_factory=dict)
     """Quantities that are no field of this record, by name: those of diagnostics beyond walkback's own."""
 
     def value_of(self, name: str) -> Any:
-        """A quantity by its name, whether it is a field or among `extra`; None where it was not measured."""
+        """A quantity by its name, whether it is a field or among `extra`.
+
+        Args:
+            name: what it is called in records.
+
+        Returns:
+            A number, one per site, or None where it was not measured.
+        """
         return getattr(self, name) if name in Measurements.model_fields else self.extra.get(name)
 
     @model_validator(mode="after")

@@ -17,5 +17,5 @@ class FunctionMode(TorchFunctionMode):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if any(mode is self for mode in _get_current_function_mode_stack()):
-            super().__exit__(kind, error, where)
+        if any(mode is self for mode in _get_current_function_mode_stack()):  # type: ignore[no-untyped-call]
+            super().__exit__(kind, error, where)  # type: ignore[no-untyped-call]

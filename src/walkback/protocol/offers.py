@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from torch import nn
 
@@ -10,7 +11,7 @@ from walkback.errors import InputError
 from walkback.protocol.block_names import Selection, pattern_of
 from walkback.protocol.calls import Call, Watched
 from walkback.protocol.chains import Run, innermost
-from walkback.protocol.skips import has_skip_around
+from walkback.protocol.skips import has_skip_around, is_head
 
 MOST_OFFERS = 6
 
@@ -56,14 +57,21 @@ class Offers:
             return ""
         return f"blocks={pattern!r} ({len(run)} block{'s' if len(run) > 1 else ''})"
 
-    def singles(self, candidates: Sequence[Call]) -> list[Run]:
-        """Modules that may each be the only block: those around layers, or layers with a skip around, or any layer but
-        the last."""
+    def instead(self, candidates: Sequence[Call]) -> list[Run]:
+        """What may be taken where no chain shows: all layers but the last, where each is computed from the one before,
+        whatever else it reads, as in a U-Net; and modules that may each be the only block."""
         calls = [call for call in candidates if call.has_matrix and self.watched.leads_on(call)]
         calls = [call for call in calls if not call.makes_weights]
         layers = innermost(calls)
         around = [call for call in calls if call not in layers]
+        run = layers[:-1] if layers and is_head(self.watched, layers[-1]) else layers
+        linked = all(self.watched.leads_to(before, after) for before, after in pairwise(run))
+        whole = [run] if linked and len(run) > 1 and not around else []
+        return [*whole, *([call] for call in around or self._singles(layers))]
+
+    def _singles(self, layers: Run) -> Run:
+        """Layers with a skip around, or any layer but the last."""
         spine = [v.number for v in self.watched.reach.passages(layers[0].written.value)] if layers else []
         beside = [call for call in layers if call.written.value.number not in spine]
         branches = [call for call in beside if has_skip_around(self.watched, spine, call)]
-        return [[call] for call in around or branches or layers[:-1]]
+        return branches or layers[:-1]

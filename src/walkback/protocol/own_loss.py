@@ -20,7 +20,14 @@ from walkback.protocol.asking import Answer, Asked, label_keyword, look_at, trie
 from walkback.protocol.batches import Batch
 from walkback.protocol.loss_candidates import CANDIDATES, next_tokens
 from walkback.protocol.loss_fits import Fits, marked, padding_of
-from walkback.protocol.losses import IGNORED, Loss, are_probabilities, error_at_logits
+from walkback.protocol.losses import (
+    IGNORED,
+    Loss,
+    are_probabilities,
+    count_correct,
+    error_at_logits,
+    is_least_at_target,
+)
 
 ASK = "Pass loss=, a function of (logits, targets) that gives one loss per sample; it gets the targets as they are."
 
@@ -69,7 +76,9 @@ class LossTaken:
         return {name: value for name, value in measured.items() if self.counted or name not in COUNTED}
 
 
-COUNTED = ("headline_acc", "headline_samples", "headline_answers", "headline_correct", "perplexity", "tokens")
+COUNTED = (
+    "headline_acc", "headline_samples", "headline_answers", "headline_correct", "classes", "perplexity", "tokens",
+)  # fmt: skip
 """What is counted from logits and targets."""
 
 MOVED = (
@@ -80,6 +89,10 @@ LEFT_OUT = (
     "loss= leaves out {left_out} of {scored} targets of the first sequences that are not marked with −100 (target "
     "{target} at place {place}, for instance), as a loss does that ignores padding or moves its targets: accuracy and "
     "perplexity, which score every target as it stands, are not counted. Mark what is not to be scored with −100."
+)
+NO_CLASSES = (
+    "loss= is not smaller where the largest output is the target's than where it is another one's, so the outputs are "
+    "no scores of classes: accuracy is not counted. Give it as headline_acc=, or another score as score=."
 )
 COPIED = (
     "the target of every token is that token itself, and the model has no loss of its own that would say otherwise: "
@@ -112,8 +125,8 @@ def loss_taken(model: nn.Module, batch: Batch, loss: Loss | None = None) -> Loss
     keyword = label_keyword(model, batch)
     look = look_at(batch)
     if keyword is None:
-        tokens = loss is not None and batch.targets.ndim == 2 and not batch.targets.is_floating_point()
-        return _all_scored(given, look, tried(look.call, model)) if tokens else given
+        indices = loss is not None and batch.targets.ndim < 3 and not batch.targets.is_floating_point()
+        return _all_scored(given, look, tried(look.call, model)) if indices else given
     asked = Asked.of(model, look, keyword)
     taken = replace(given, keyword=keyword if asked.needed else None)
     if isinstance(asked.answer, Exception):
@@ -154,12 +167,14 @@ def _is_copy(targets: Tensor, inputs: Tensor) -> bool:
 
 
 def _all_scored(taken: LossTaken, look: Batch, logits: Tensor | Exception) -> LossTaken:
-    """Count no answers where a loss of the caller's leaves out tokens that are not marked as such."""
+    """Count no answers where a loss of the caller's is not one of classes, or leaves out tokens that are not marked."""
     loss, targets = taken.loss, look.targets
-    if loss is None or not taken.counted or targets.ndim != 2 or targets.is_floating_point():
+    if loss is None or not taken.counted or targets.ndim > 2 or targets.is_floating_point():
         return taken
     if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or not logits.is_floating_point():
         return taken
+    if targets.ndim == 1:
+        return _of_classes(taken, loss, logits, targets)
     try:
         with torch.enable_grad():
             error = error_at_logits(loss, logits, targets)
@@ -176,6 +191,17 @@ def _all_scored(taken: LossTaken, look: Batch, logits: Tensor | Exception) -> Lo
         place=place,
     )
     return replace(taken, remark=remark, counted=False)
+
+
+def _of_classes(taken: LossTaken, loss: Loss, logits: Tensor, targets: Tensor) -> LossTaken:
+    """Count no answers where outputs are embeddings, means and variances, or anything else than scores of classes."""
+    if count_correct(logits, targets) is None or not bool(torch.isfinite(logits).all()):
+        return taken
+    try:
+        classes = is_least_at_target(loss, logits, targets)
+    except InputError:
+        return taken  # the measuring pass says what is wrong
+    return taken if classes else replace(taken, remark=NO_CLASSES, counted=False)
 
 
 def _reproduced(model: nn.Module, look: Batch, keyword: str, answer: Answer, taken: LossTaken) -> LossTaken:

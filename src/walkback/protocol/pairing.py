@@ -28,12 +28,13 @@ PAIRED = "paired over"
 class Answered(Record):
     """Which samples were answered rightly, one bit each, in their order.
 
-    Made from one boolean per sample too: `Score(value=0.75, correct=[True, True, False, True])`.
+    It is also made from one boolean per sample: `Score(value=0.75, correct=[True, True, False, True])`.
     """
 
     samples: int = Field(ge=1)
+    """How many samples there are."""
     bits: str
-    """base64 of numpy.packbits, bitorder big: sample 0 is the highest bit of the first byte."""
+    """base64 of numpy.packbits with bitorder big: sample 0 is the highest bit of the first byte."""
     labels: str = ""
     """A hash of the samples' labels in this order; empty where they are not known."""
 
@@ -60,13 +61,21 @@ class Answered(Record):
 
     @classmethod
     def of(cls, right: NDArray[np.bool_], labels: NDArray[np.int64] | None = None) -> Answered:
-        """From one boolean per sample, and the labels that they were scored by."""
+        """Make one from arrays.
+
+        Args:
+            right: one boolean per sample, shape (N,).
+            labels: the labels that they were scored by, shape (N,); None where they are not known.
+
+        Returns:
+            The record.
+        """
         known = "" if labels is None else labels_digest(labels)
         return cls(samples=len(right), bits=packed(right), labels=known)
 
     @property
     def right(self) -> NDArray[np.bool_]:
-        """One boolean per sample, (N,)."""
+        """One boolean per sample, shape (N,)."""
         import numpy as np
 
         raw = np.frombuffer(base64.b64decode(self.bits), dtype=np.uint8)
@@ -74,11 +83,18 @@ class Answered(Record):
 
     @property
     def share(self) -> float:
-        """The accuracy."""
+        """The share of right answers, in [0, 1]."""
         return float(self.right.mean())
 
     def why_not_paired(self, other: Answered) -> str:
-        """Why the samples of the two are not known to be the same in the same order; empty where they may be."""
+        """Why the samples of two records are not known to be the same in the same order.
+
+        Args:
+            other: the other record.
+
+        Returns:
+            The reason; empty where they may be the same.
+        """
         if self.samples != other.samples:
             return f"one was scored on {self.samples:,} samples and the other on {other.samples:,}"
         if self.labels and other.labels and self.labels != other.labels:

@@ -47,7 +47,19 @@ Counts = Annotated[tuple[int, ...], BeforeValidator(plain)]
 
 
 class Record(BaseModel):
-    """A frozen set of plain numbers and words with a JSON form that loads back to an equal record."""
+    """A frozen set of plain numbers and words. Every record of walkback is one.
+
+    Fields are given by name. NumPy arrays, torch tensors and lists of numbers are taken alike.
+
+    Raises:
+        InputError: a field is unknown or missing, or has a value that it cannot have.
+
+    Examples:
+        >>> import walkback
+        >>> score = walkback.Score(value=0.61, samples=10_000)
+        >>> score.to_dict()["value"]
+        0.61
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", use_attribute_docstrings=True)
 
@@ -61,12 +73,26 @@ class Record(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries and lists; non-finite numbers are the strings NaN, Infinity, -Infinity."""
+        """The record as plain dictionaries and lists, ready for JSON.
+
+        Returns:
+            The fields by name. Numbers that are not finite are the strings NaN, Infinity and -Infinity.
+        """
         dictionary: dict[str, Any] = json.loads(self.model_dump_json())
         return dictionary
 
     def save(self, path: str | Path) -> Path:
-        """Write the record as JSON, whole or not at all."""
+        """Write the record as JSON, whole or not at all.
+
+        Args:
+            path: the file, in a folder that exists. An old file of that name is replaced.
+
+        Returns:
+            The path that was written.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
         return write_whole(path, json_text(self.to_dict()))
 
 

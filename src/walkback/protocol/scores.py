@@ -38,20 +38,36 @@ def out_of_range(name: str, accuracy: float | None) -> str:
 class Score(Record):
     """A score with its unit, and what it was counted on.
 
-    An accuracy in [0, 1] where no unit is named: `Score(value=0.61, samples=10_000)`. Any other says whether more
-    is better: `Score(value=24.1, unit="perplexity", higher_is_better=False, samples=256, answers=8192)`.
+    It is an accuracy in [0, 1] where no unit is named. Any other unit says whether more is better.
+
+    Raises:
+        InputError: an accuracy lies outside [0, 1], a unit comes without its direction, or the fields contradict each
+            other.
+
+    Examples:
+        >>> import walkback
+        >>> walkback.Score(value=0.61, samples=10_000).is_accuracy
+        True
+        >>> mine = walkback.Score(value=24.1, unit="perplexity", higher_is_better=False, samples=256, answers=8192)
+        >>> other = walkback.Score(value=25.1, unit="perplexity", higher_is_better=False)
+        >>> mine.gain_over(other)
+        1.0
     """
 
     value: ScoreNumber
+    """The number, in its unit."""
     samples: int | None = Field(default=None, ge=1)
-    """Samples that are independent of each other, such as images, or sequences of tokens: intervals rest on these."""
+    """How many samples it was counted on. They are independent of each other, such as images or sequences of tokens;
+    intervals rest on them."""
     answers: int | None = Field(default=None, ge=1)
-    """How many answers were scored, where a sample has several: the tokens of all sequences."""
+    """How many answers were scored, where a sample has several, such as the tokens of all sequences."""
     unit: str = Field(default=ACCURACY, min_length=1)
+    """Its unit; `accuracy`, a share of right answers in [0, 1], where none is named."""
     higher_is_better: bool = True
+    """Whether more is better."""
     correct: Answered | None = None
-    """Of an accuracy, which samples were answered rightly, in the order of the test set: one boolean for each. Two
-    scores on the same samples are then compared in pairs, which tells far smaller differences."""
+    """Of an accuracy, which samples were answered rightly: one boolean for each, in the order of the test set. Two
+    scores on the same samples are then compared in pairs, which shows far smaller differences."""
 
     @model_validator(mode="before")
     @classmethod
@@ -80,11 +96,25 @@ class Score(Record):
         return self.unit == ACCURACY
 
     def gain_over(self, other: Score) -> float:
-        """By how much this is better than another in the same unit, in that unit; negative where it is worse."""
+        """By how much this score is better than another, in their unit; negative where it is worse.
+
+        Args:
+            other: a score in the same unit.
+
+        Returns:
+            The difference.
+        """
         return self.value - other.value if self.higher_is_better else other.value - self.value
 
     def same_unit_as(self, other: Score) -> bool:
-        """Whether the two can be compared."""
+        """Whether two scores can be compared.
+
+        Args:
+            other: the other score.
+
+        Returns:
+            True where unit and direction are the same.
+        """
         return (self.unit, self.higher_is_better) == (other.unit, other.higher_is_better)
 
 
@@ -107,8 +137,9 @@ class Frozen(Record):
     """What a frozen baseline left at its random start."""
 
     blocks: tuple[str, ...] = ()
+    """The names of the frozen blocks."""
     parameters: tuple[str, ...] = ()
-    """By name; empty where only the blocks are known."""
+    """The names of the frozen parameters; empty where only the blocks are known."""
     values: int | None = Field(default=None, ge=0)
     """How many numbers these parameters hold."""
     all_values: int | None = Field(default=None, ge=0)
@@ -116,32 +147,48 @@ class Frozen(Record):
 
     @property
     def share(self) -> float | None:
-        """Of the network's numbers, the share that was frozen."""
+        """The share of the network's numbers that was frozen; None where it is not known."""
         return self.values / self.all_values if self.values is not None and self.all_values else None
 
 
 class FrozenBaseline(Record):
-    """The score of the same network, trained the same way, with its blocks frozen at random init."""
+    """The score of the same network, trained the same way, with its blocks frozen at random. From `frozen_baseline`.
+
+    Raises:
+        InputError: it has no score or two, an accuracy outside [0, 1], or fields that contradict each other.
+
+    Examples:
+        >>> import walkback
+        >>> walkback.FrozenBaseline(accuracy=0.34, samples=10_000, seed=0).measured.value
+        0.34
+    """
 
     schema_version: int = SCHEMA_VERSION
+    """The version of the record's format."""
     accuracy: ScoreNumber | None = None
-    """In [0, 1]; None where the score is in another unit."""
+    """The accuracy, in [0, 1]; None where the score is in another unit."""
     samples: int | None = Field(default=None, ge=1)
-    """Behind the accuracy, as in `Score`; so are the answers."""
+    """Over how many independent samples."""
     answers: int | None = Field(default=None, ge=1)
+    """Over how many answers, where a sample has several."""
     correct: Answered | None = None
     """Which samples were answered rightly, as in `Score`."""
     blocks_at: BlocksAt = "init"
+    """Where the blocks were frozen: as the network is built, or drawn anew with the norms of trained ones."""
     score: Score | None = None
-    """Where it is in another unit than accuracy."""
+    """The score, where it is in another unit than accuracy."""
     seed: int | None = None
+    """The seed that was set before the model was built."""
     config: dict[str, Any] = Field(default_factory=dict)
     """What the training function was called with; a baseline matches a run of the same config and seed."""
     frozen_blocks: tuple[str, ...] = ()
+    """The names of the frozen blocks."""
     frozen_parameters: tuple[str, ...] = ()
+    """The names of the frozen parameters."""
     frozen_values: int | None = Field(default=None, ge=0)
-    """How many numbers the frozen parameters hold; `all_values` is of all parameters."""
+    """How many numbers the frozen parameters hold."""
     all_values: int | None = Field(default=None, ge=0)
+    """How many numbers all parameters hold."""
     network: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     """Every parameter of the network with its shape: a baseline matches no other network."""
 
@@ -184,5 +231,15 @@ class FrozenBaseline(Record):
 
     @classmethod
     def load(cls, path: str | Path) -> FrozenBaseline:
-        """Read a baseline that `save` wrote."""
+        """Read a baseline that `save` wrote.
+
+        Args:
+            path: the file.
+
+        Returns:
+            The baseline.
+
+        Raises:
+            RecordError: the file is missing, corrupt, or no baseline that this version reads.
+        """
         return load_record(cls, read_json(path), str(path))

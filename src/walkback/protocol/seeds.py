@@ -9,10 +9,12 @@ import numpy as np
 
 from walkback.errors import InputError
 from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
 from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
 from walkback.protocol.uncertainty import geometric_interval, mean_interval
-from walkback.protocol.verdict import TRUSTWORTHY, kind_of
+from walkback.protocol.verdict import NON_FINITE, TRUSTWORTHY, kind_of
+from walkback.registry import RENDERERS
 
 ENOUGH_SEEDS = 3
 """From which a spread over seeds says anything."""
@@ -20,20 +22,28 @@ Agreement = Literal["unanimous", "mixed"]
 
 
 class DiagnosticSummary(Record):
-    """One diagnostic over the seeds."""
+    """One diagnostic over the seeds of a method."""
 
     letter: str
+    """The letter of the diagnostic."""
     name: str
+    """Its title."""
     states: tuple[State, ...]
+    """What it says of each seed."""
     agreement: Agreement
+    """Whether all seeds have one state."""
     mean: Number | None = None
+    """The mean of the values over seeds."""
     sd: Number | None = None
+    """Their standard deviation."""
     interval: Interval | None = None
-    """Of the mean, over seeds."""
+    """The interval of the mean, over seeds."""
     unit: str = ""
+    """The unit of the values."""
     threshold: Number | None = None
+    """Where it fires."""
     geometric: Interval | None = None
-    """Of the geometric mean, over seeds, where figures are compared as ratios and all are positive."""
+    """The interval of the geometric mean, over seeds, where values are compared as ratios and all are positive."""
     by_interval: State | None = None
     """FIRE or PASS where the whole interval of the mean (of the geometric one, where there is one) lies on one side of
     the threshold, UNDECIDED where it does not; None for fewer than three seeds."""
@@ -44,30 +54,89 @@ class DiagnosticSummary(Record):
 
 
 class SeedSummary(Record):
-    """Several seeds of one method. A mixed result is never averaged into a clean one."""
+    """Several seeds of one method, from `combine`. A mixed result is never averaged into a clean one.
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Examples:
+        >>> import walkback
+        >>> reports = [
+        ...     walkback.judge(walkback.Measurements(residual_norms=[8.0, n], bp_grad_norms=[1e-3, 1e-3]), seed=seed)
+        ...     for seed, n in enumerate([9.0, 9.2, 9.1])
+        ... ]
+        >>> summary = walkback.combine(reports)
+        >>> summary.agreement, summary.diagnostic("a").by_interval.name
+        ('unanimous', 'PASS')
+    """
 
     schema_version: int = SCHEMA_VERSION
+    """The version of the record's format."""
     method_name: str
+    """What the reports call the method."""
     seeds: tuple[int | None, ...]
+    """The seeds, in the order of the reports."""
     verdicts: tuple[str, ...]
+    """The verdict on each seed."""
     agreement: Agreement
+    """Whether all verdicts are of one kind."""
     verdict: str
-    """The seeds' common kind of verdict, or `mixed: ` and how many of each."""
+    """The seeds' common kind of verdict; or `mixed:` and how many of each."""
     diagnostics: tuple[DiagnosticSummary, ...]
+    """A summary of each diagnostic."""
+    by_interval: str = ""
+    """What the deciding panel comes to by the intervals of the means over three seeds or more: `fail: (a)`, `pass`, or
+    `undecided: (d)`; empty for fewer seeds."""
     headline_mean: Number | None = None
+    """The mean accuracy over seeds, in [0, 1]."""
     headline_sd: Number | None = None
+    """Its standard deviation."""
     panel: str = ""
     """The panel that decides."""
     remarks: tuple[str, ...] = ()
     """What speaks against these being several runs."""
 
+    def _repr_html_(self) -> str:
+        return str(RENDERERS.load("notebook")(self))
+
     def diagnostic(self, letter: str) -> DiagnosticSummary:
-        """One diagnostic's summary, by its letter."""
+        """The summary of one diagnostic.
+
+        Args:
+            letter: of the diagnostic, such as `a`.
+
+        Returns:
+            Its states, mean and interval over seeds. A letter that is not there raises `StopIteration`.
+        """
         return next(d for d in self.diagnostics if d.letter == letter)
 
 
 def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
-    """Summarise reports of one method over several seeds; one run counts once, and is refused twice."""
+    """Summarise the reports of one method over several seeds.
+
+    Args:
+        reports: one per seed, of one method, judged by the same diagnostics.
+
+    Returns:
+        Every seed's verdict, what they agree on, and the mean of each diagnostic with its interval over seeds.
+
+    Raises:
+        InputError: there are no reports, or reports of several methods, units or sets of diagnostics; or one run is
+            there twice.
+
+    Caveat:
+        Fewer than three seeds give no interval that says anything.
+
+    Examples:
+        >>> import walkback
+        >>> norms = {0: [8.0, 9.0], 1: [8.0, 9.5], 2: [8.0, 900.0]}
+        >>> reports = [
+        ...     walkback.judge(walkback.Measurements(residual_norms=n, bp_grad_norms=[1e-3, 1e-3]), seed=seed)
+        ...     for seed, n in norms.items()
+        ... ]
+        >>> walkback.combine(reports).verdict
+        'mixed: needs walk-back 1 of 3, trustworthy 2 of 3'
+    """
     if not reports:
         raise InputError("combine got no reports; expected one per seed.")
     names = {report.method_name for report in reports}
@@ -83,13 +152,15 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
     decisions = [report.decision.words if report.decision is not None else report.verdict for report in reports]
     kinds = [kind_of(words) for words in decisions]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
+    diagnostics = tuple(_summary(reports, r.letter) for r in reports[0].readings)
     return SeedSummary(
         method_name=reports[0].method_name,
         seeds=tuple(report.seed for report in reports),
         verdicts=tuple(decisions),
         agreement=_agreement(kinds),
         verdict=_overall(kinds),
-        diagnostics=tuple(_summary(reports, r.letter) for r in reports[0].readings),
+        diagnostics=diagnostics,
+        by_interval=_verdict_by_interval(reports, diagnostics),
         headline_mean=mean,
         headline_sd=sd,
         panel=reports[0].panel,
@@ -166,6 +237,24 @@ def _by_interval(reading: Reading, interval: Interval | None) -> State | None:
         return None
     beyond = [x > threshold if reading.comparison == ">" else x < threshold for x in (interval.low, interval.high)]
     return State.UNDECIDED if beyond[0] != beyond[1] else State.FIRE if beyond[0] else State.PASS
+
+
+def _verdict_by_interval(reports: Sequence[DiagnosticReport], found: Sequence[DiagnosticSummary]) -> str:
+    """The deciding panel's word on the means: one that fires for certain fails them, one that is unsure leaves it open.
+
+    A seed with NaN or Inf has no mean, and fails.
+    """
+    panel = panel_on_record(reports[0].panel or None)
+    deciding = [d for d in found if (m := panel.member(d.letter)) is not None and m.role == "decides" and not m.joined]
+    broken = [d for d in found if any(r.reading(d.letter).reason == NON_FINITE for r in reports)]
+    states = {d.letter: State.FIRE if d in broken else d.by_interval for d in (*deciding, *broken)}
+    if len(reports) < ENOUGH_SEEDS or not any(states.values()):
+        return ""
+    for state, word in ((State.FIRE, "fail"), (State.UNDECIDED, "undecided")):
+        letters = [panel.label(letter) for letter, each in states.items() if each is state]
+        if letters:
+            return f"{word}: {', '.join(letters)}"
+    return "pass"
 
 
 def _agreement(states: Sequence[object]) -> Agreement:

@@ -14,7 +14,7 @@ from torch import nn
 
 from walkback._version import __version__
 from walkback.protocol.alignment import AlignmentMeter
-from walkback.protocol.batch_sizes import joined
+from walkback.protocol.batch_sizes import joined, on_few
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Capture
 from walkback.protocol.distributed import Ranks
@@ -38,9 +38,6 @@ from walkback.protocol.untouched import AsFound
 MOST_SAMPLES, MOST_SITE_VALUES = 1280, 2**21
 """Small batches are measured together up to this many samples, those of the published protocol, and this many values at
 all sites."""
-
-LOOK_SAMPLES = 4
-"""How many samples the passes that only look at the structure use."""
 
 
 @dataclass
@@ -70,8 +67,8 @@ class Session:
         """Every diagnostic's figures over all batches."""
         keep_freed_memory()
         first = next(self.batches)
-        look = first.first(min(LOOK_SAMPLES, first.size))
-        found = chain_of_independent(self.model, look, self.parts, self.source.gradients)
+        gradients = self.source.gradients
+        found = on_few(self.model, first, lambda few: chain_of_independent(self.model, few, self.parts, gradients))
         chain = self.chain = chosen_sites(found, self.sites, self.meter is not None)
         check_matched(self.baseline, self.model, chain)
         reference, folding, fidelity = None, None, None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from walkback.protocol.flow import Value
-from walkback.protocol.operations import ACTIVATIONS, LAYOUTS, LINEAR, NORMS, STATISTICS, is_pooling, places
+from walkback.protocol.operations import ACTIVATIONS, COPIES, LAYOUTS, LINEAR, NORMS, STATISTICS, is_pooling, places
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Stretch:
     """Whether something joins that comes from elsewhere in the network."""
     in_norm: bool
     """Whether it lies in a module with scales and shifts, and no matrix."""
+    in_layer: bool = False
+    """Whether it lies in a module with a matrix, which may be packed away where no parameter is seen to take part."""
 
     @property
     def has_matrix(self) -> bool:
@@ -49,10 +51,15 @@ class Stretch:
         return self.is_elementwise and not self.functions <= LINEAR
 
     @property
-    def is_competition(self) -> bool:
-        """Whether it is an activation in which the numbers take part together: a softmax, the k largest."""
-        plain = not self.weights and not self.is_norm and not self.functions & STATISTICS
-        return plain and self.start.shape == self.end.shape and not self.functions <= LAYOUTS | LINEAR
+    def is_written_norm(self) -> bool:
+        """Whether it normalises, or centres, by hand."""
+        return not self.weights and bool(self.functions & STATISTICS)
+
+    @property
+    def is_joint_activation(self) -> bool:
+        """Whether it is an activation in which numbers take part together: a softmax, the k largest, a gate."""
+        plain = not self.weights and not self.in_layer and not self.is_norm and not self.is_written_norm
+        return plain and not self.functions <= COPIES | LINEAR
 
     @property
     def is_layout(self) -> bool:
@@ -82,6 +89,8 @@ class Stage:
     """Whether there are blocks before it, so that what stands between them shows what belongs to a stage."""
     between: frozenset[frozenset[str]]
     """The stretches that stand between the blocks, by their kinds."""
+    has_places: bool = True
+    """Whether the block writes tokens or space, which can collapse; what is only made of its features has none."""
     normed: bool = False
     """Whether a norm has come that belongs to the stage only if an activation or a skip follows."""
     activated: bool = False
@@ -110,12 +119,12 @@ class Stage:
         if stretch.skip:
             self.single = self.normed = self.activated = False
             return True
-        if stretch.collapses and not (known and not stretch.is_pooling):
+        if self.has_places and stretch.collapses and not (known and not stretch.is_pooling):
             return False
         if known:
             self.activated = self.activated or stretch.is_activation
             return True
-        if stretch.is_norm:
+        if stretch.is_norm or stretch.is_written_norm:
             self.normed = True
             return None
         if stretch.is_layout or (stretch.is_elementwise and not stretch.is_activation):
@@ -123,11 +132,15 @@ class Stage:
         return self._by_nature(stretch)
 
     def _by_nature(self, stretch: Stretch) -> bool:
-        """Its activation, and pooling that leaves space, unless several blocks stand without them."""
-        if (self.normed and not self.single) or (self.several and not self.single):
+        """Its activation, and pooling that leaves space, unless several blocks stand without them.
+
+        A layer's activation may be written in several functions, and be anything that holds no weights.
+        """
+        if (self.normed or self.several) and not self.single:
             return False
-        competes = self.single and not self.several and stretch.is_competition
-        if (stretch.is_activation or competes) and not self.activated:
+        if self.single and (stretch.is_activation or stretch.is_joint_activation):
+            return True
+        if stretch.is_activation and not self.activated:
             self.activated = True
             return True
         return stretch.is_pooling

@@ -47,3 +47,12 @@ def same_memory(left: Tensor, right: Tensor) -> bool:
     if left.shape != right.shape or memory_of(left) is None or memory_of(left) != memory_of(right):
         return False
     return left.stride() == right.stride() and left.storage_offset() == right.storage_offset()
+
+
+def counts_as_step(function: Any, result: Any) -> bool:
+    """Whether a function makes or changes a floating tensor; those are counted to find one again in another pass."""
+    if isinstance(result, Tensor):
+        return result.is_floating_point()
+    if result is None:
+        return getattr(function, "__name__", "") == "__setitem__"
+    return isinstance(result, tuple | list) and bool(floating_tensors(result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, GetJsonSchemaHandler, ValidationInfo, model_validator
@@ -16,16 +17,26 @@ RELIABLE_FIDELITY = 0.99
 
 
 class DiagnosticThresholds(Record):
-    """Where each diagnostic fires, by the names that the diagnostics declare. The defaults are theirs.
+    """Where each diagnostic fires, by the names that the diagnostics declare. What is not given has its default.
 
-        DiagnosticThresholds(h_norm_explosion_ratio=20.0)
+    The published ones, with their defaults:
 
-    The published ones: `h_norm_explosion_ratio` 50, (a) fires when one block multiplies the median ‖h‖ by more;
-    `g_norm_floor` 1e-7, (b) fires when the median ‖g_L‖, for a loss averaged over 128 samples, is below;
-    `stability_drift_ceiling` 0.30, (c) fires when the mean cosine between batch-mean gradients is above;
-    `frozen_acc_margin_pp` 2, (d) fires when the margin over the frozen baseline, in percentage points, is below.
-    `frozen_margin` is (d)'s for scores in another unit than accuracy, and `drift_share_ceiling`, where it is given,
-    lets (c) judge the drift share ρ, which does not depend on a batch size; nothing was published for those two.
+    - `h_norm_explosion_ratio`, 50: (a) fires when one block multiplies the median ‖h‖ by more. - `g_norm_floor`, 1e-7:
+    (b) fires when the median ‖g_L‖, for a loss averaged over 128 samples, is below. - `stability_drift_ceiling`, 0.30:
+    (c) fires when the mean cosine between batch-mean gradients is above. - `frozen_acc_margin_pp`, 2: (d) fires when
+    the margin over the frozen baseline, in percentage points, is below.
+
+    Two more are None by default, because nothing was published for them. `frozen_margin` is (d)'s for scores in another
+    unit than accuracy. `drift_share_ceiling` lets (c) judge the drift share ρ, which does not depend on a batch size.
+
+    Raises:
+        InputError: no diagnostic declares such a threshold, or it cannot have this value.
+
+    Examples:
+        >>> import walkback
+        >>> limits = walkback.DiagnosticThresholds(h_norm_explosion_ratio=20.0)
+        >>> limits.h_norm_explosion_ratio, limits.frozen_acc_margin_pp
+        (20.0, 2.0)
     """
 
     model_config = ConfigDict(extra="allow")
@@ -54,6 +65,10 @@ class DiagnosticThresholds(Record):
             if name not in declared and not from_record:
                 raise ValueError(f"there is no threshold called {name!r}. {did_you_mean(str(name), declared)}")
         return values
+
+    def with_fixed(self, fixed: Mapping[str, float]) -> DiagnosticThresholds:
+        """The same with some thresholds in the place of these."""
+        return self.model_copy(update=dict(fixed))
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

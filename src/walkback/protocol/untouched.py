@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from walkback.errors import InputError
+from walkback.protocol.pass_state import passes_alike
 
 
 def underneath(model: nn.Module) -> nn.Module:
@@ -82,7 +83,8 @@ def _remedy(model: object) -> str:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[AsFound]:
-    """Eval mode, no parameter gradients, no backward hooks, eager execution; undone also after an exception.
+    """Eval mode, no parameter gradients, no backward hooks, eager execution, and every forward pass from the state that
+    the model came with; undone also after an exception.
 
     What it gives puts the hooks back for a while, for code that is to meet the model's own backward pass.
     """
@@ -100,6 +102,7 @@ def untouched(model: nn.Module) -> Iterator[AsFound]:
         stack.enter_context(_reentrant_checkpoints_made_plain())
         stack.enter_context(_fused_attention_off())
         _make_measurable(modules)
+        stack.enter_context(passes_alike(model))
         yield before.hooks_back
 
 
@@ -114,14 +117,14 @@ def _make_measurable(modules: Sequence[nn.Module]) -> None:
             module.training = False
         # A backward hook can replace the gradient, which is how some libraries teach; g_l is the true one.
         vars(module).update((name, _NoHooks()) for name in BACKWARD_HOOKS if name in vars(module))
-    for parameter in _held(modules, "_parameters"):
+    for parameter in _parameters(modules):
         # Activation gradients alone are needed, and a parameter's gradient costs as much again.
         parameter.requires_grad_(False)
 
 
-def _held(modules: Sequence[nn.Module], store: str) -> list[torch.Tensor]:
-    """Their parameters or buffers, each once: what the model's own iterators take many walks over the tree for."""
-    held = (tensor for module in modules for tensor in getattr(module, store).values() if tensor is not None)
+def _parameters(modules: Sequence[nn.Module]) -> list[torch.Tensor]:
+    """Their parameters, each once: what the model's own iterator takes many walks over the tree for."""
+    held = (tensor for module in modules for tensor in module._parameters.values() if tensor is not None)
     return list(dict.fromkeys(held))
 
 
@@ -145,9 +148,7 @@ class _Before:
             (module, {name: vars(module)[name] for name in BACKWARD_HOOKS if name in vars(module)})
             for module in modules
         ]
-        self.wanted = [(parameter, parameter.requires_grad) for parameter in _held(modules, "_parameters")]
-        self.slots = [(module, dict(module._buffers)) for module in modules if module._buffers]
-        self.values = [(buffer, buffer.detach().clone(), _version(buffer)) for buffer in _written_by_forward(modules)]
+        self.wanted = [(parameter, parameter.requires_grad) for parameter in _parameters(modules)]
 
     @contextmanager
     def hooks_back(self) -> Iterator[None]:
@@ -169,27 +170,6 @@ class _Before:
             vars(module).update(hooks)
         for parameter, requires_grad in self.wanted:
             parameter.requires_grad_(requires_grad)
-        for module, buffers in self.slots:
-            for name, buffer in buffers.items():
-                if module._buffers.get(name) is not buffer:
-                    module._buffers[name] = buffer
-        with torch.no_grad():
-            for tensor, value, version in self.values:
-                # A write through .data leaves the version as it was.
-                if _version(tensor) != version or not torch.equal(tensor, value):
-                    tensor.copy_(value)
-
-
-def _written_by_forward(modules: Sequence[nn.Module]) -> Iterator[torch.Tensor]:
-    """What a forward pass may write to: buffers, and the weights that an embedding renormalises as it reads."""
-    yield from _held(modules, "_buffers")
-    for module in modules:
-        if getattr(module, "max_norm", None) is not None and isinstance(module, nn.Embedding | nn.EmbeddingBag):
-            yield module.weight
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
 
 
 @contextmanager

@@ -25,10 +25,12 @@ Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
 class At(Record):
-    """When something was measured; what is not known is None."""
+    """When something was measured: an epoch, a step, or both. What is not known is None."""
 
     epoch: Count | FiniteFloat | None = None
+    """Which epoch; trainers count some in fractions."""
     step: Count | None = None
+    """Which training step."""
 
     def __str__(self) -> str:
         parts = [
@@ -49,7 +51,14 @@ class At(Record):
         return self.epoch, self.step
 
     def not_after(self, other: At) -> bool:
-        """Whether this comes no later than another; see `no_later`."""
+        """Whether this comes no later than another; by steps where both have them, else by epochs.
+
+        Args:
+            other: the other moment.
+
+        Returns:
+            False where the two have nothing to compare by.
+        """
         return no_later(self.place, other.place)
 
 

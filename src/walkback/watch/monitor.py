@@ -1,22 +1,12 @@
 """`walkback.Monitor`: measures during training, keeps a trace, and says when a run is lost.
 
-    monitor = walkback.Monitor(model, held_out_batches, trace="trace.jsonl")
-    for epoch in range(1, epochs + 1):
-        for batch in loader:
-            train_on(batch)
-            if monitor.step().stop:                       # measures as often as its budget allows
-                break
-        if monitor.step(epoch=epoch, accuracy=acc()).stop:  # measures at every epoch's end
-            break
-
 The network, its gradients and all random states stay as they were: it trains to the same bits as without a monitor.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,56 +27,88 @@ from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
 from walkback.watch.functional_tests import shared_out
-from walkback.watch.live import LiveLine
+from walkback.watch.journal import Journal, Log
+from walkback.watch.live import Now
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.policy import Course, Decision, StopPolicy
 from walkback.watch.probe import Probe
-from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, pass_of, taken, with_scores
-from walkback.watch.trace import OpenTrace
-from walkback.watch.trace_line import TraceLine, line_of
-from walkback.watch.training_pass import LossReduction, TrainingPass
+from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, taken, with_scores
+from walkback.watch.trace_line import TraceLine
+from walkback.watch.training_pass import TrainingPass
+from walkback.watch.training_watcher import TrainingWatcher
 
 HELD_BATCHES = 4
 """How many of the caller's batches are measured: enough for (c), few enough to measure often."""
 
-Log = Callable[[TraceLine, Decision], None]
-"""Something that is told of every measurement, such as `walkback.integrations.tensorboard.TensorBoardLog`."""
 
+class Monitor(TrainingWatcher):
+    """Watches one network while it is trained, and says when the run is lost.
 
-class Monitor:
-    """Watches one network while it is trained.
+    Call `step` after every training step, and with `epoch=` at the end of every epoch.
 
     Args:
         model: the network that is being trained.
         batches: labelled, held-out batches, as for `diagnose`; the first `max_batches` are kept.
+
+    Args: The trace
         trace: a file that gets one JSON line per measurement, after one that says whose it is. A file that holds
-            another run, or another network, is refused.
-        run: the name of this run in its trace. A run that is started again under the same name goes on with its trace.
-        resume: go on with the run that the trace holds, under whatever name; where there is none, begin it.
-        stop_on: the letters of the diagnostics whose firing stops the run; the panel's where not given, (a) and (b).
-        patience: at how many measurements in a row one must fire.
-        warmup: nothing stops the run at an epoch (where none is given: a step) below this.
-        every: measure at every so many training steps.
-        budget: where `every` is not given, the share of the training time that measuring may take.
-        credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
-        functional: on how many samples to test the credit too (perturbation ρ and nudge), as for `diagnose`; with a
-            budget, in those measurements that half of it pays for, and with `every` in each.
-        blocks: as for `diagnose`; so are the next eight.
-        stem: what comes before h_0.
-        head: what comes after the last site.
-        logits: which part of what the model returns.
-        forward_kwargs: further arguments for every call.
-        loss: per sample; where not given, the model's own where it returns one.
-        tokens: how a site of tokens becomes one vector.
-        thresholds: where each diagnostic fires.
-        frozen_baseline_acc: for (d), which a monitor judges by accuracy.
-        max_batches: how many batches a measurement uses.
-        reference: where the true gradient comes from, as for `diagnose`; so is the next.
-        gradients: False for networks that no loss is backpropagated through.
-        panel: which panel decides, as for `diagnose`.
+            another run, or another network, is refused. Nothing is written where it is None.
+        run: the name of this run in its trace. A run that is started again under the same name resumes its trace.
+        resume: True resumes the run that the trace holds, under whatever name, and begins one where there is none.
         logs: functions of (line, decision) that are told of every measurement.
-        live: show each measurement in one line on stderr.
+        live: True shows each measurement in one line on stderr, or in place in the cell of a notebook.
+
+    Args: When it measures, and when it stops the run
+        stop_on: the letters of the diagnostics whose firing stops the run; those of the panel where None, which are (a)
+            and (b). An empty string never stops it.
+        patience: how many measurements in a row must fire.
+        warmup: nothing stops the run below this epoch (below this step, where no epochs are given).
+        every: measure at every so many training steps; None measures as the budget allows.
+        budget: where `every` is not given, the share of the training time that measuring may take, 0.02 by default.
+
+    Args: What it measures
+        credit: what the method hands to each site, to trace its alignment, as for `diagnose`.
+        functional: on how many samples to test the credit too (perturbation ρ and nudge), as for `diagnose`: with a
+            budget in the measurements that half of it pays for, with `every` in each.
+        max_batches: how many batches a measurement uses, 4 by default.
+        frozen_baseline_acc: for (d), which a monitor judges by accuracy.
+        blocks: as for `diagnose`.
+        stem: as for `diagnose`.
+        head: as for `diagnose`.
+        logits: as for `diagnose`.
+        forward_kwargs: as for `diagnose`.
+        loss: as for `diagnose`.
+        tokens: as for `diagnose`.
+        reference: as for `diagnose`.
+        gradients: as for `diagnose`.
+        thresholds: where each diagnostic fires; the published values where not given.
+        panel: which panel decides, as for `diagnose`.
+
+    Raises:
+        BatchError: a batch cannot be measured.
+        BlocksError: the blocks were not found, or are not reached.
+        BaselineError: the frozen baseline is of another network, or of other blocks.
+        RecordError: the trace is corrupt.
+        InputError: another argument cannot be used, or the trace is of another run or network.
+
+    Cost:
+        One forward and one backward pass over the kept batches for each measurement. `watch_training` needs none.
+
+    Caveat:
+        A network that cannot be measured at some step is still trained: a `WalkbackWarning` says why.
+
+    Examples:
+        >>> import torch, walkback
+        >>> _ = torch.manual_seed(0)
+        >>> model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(3)])
+        >>> batches = [(torch.randn(64, 8), torch.randint(8, (64,)))]
+        >>> monitor = walkback.Monitor(model, batches, every=10)
+        >>> for epoch in range(2):  # train here; call monitor.step() after every batch
+        ...     if monitor.step(epoch=epoch).stop:
+        ...         break
+        >>> monitor.decision.action
+        'continue'
     """
 
     def __init__(
@@ -143,37 +165,37 @@ class Monitor:
         self._losses = LossCourse()
         self._latest: Measurements | None = None
         self._unmeasured: tuple[Decision, Decision] | None = None
-        self.training_pass: TrainingPass | None = None
-        self.logs: tuple[Log, ...] = (*logs, LiveLine()) if live else tuple(logs)
         self.steps = 0
         self._epoch: float | None = None
-        self._last_written = self.clock.now()
+        self._journal = Journal(self.clock, logs, live)
         self.trace = Path(trace) if trace is not None else None
-        self._open_trace: OpenTrace | None = None
         if self.trace is not None:
             own = identity_of(self.probe, run)
-            self._open_trace = OpenTrace(self.trace, own, named=run is not None, resume=resume)
-            self._resume(self._open_trace.lines)
+            self._resume(self._journal.open(self.trace, own, named=run is not None, resume=resume))
         self.clock.start()
 
     @property
     def decision(self) -> Decision:
-        """What the last measurement came to, of this process or of the trace that it goes on with."""
+        """What the last measurement led to, in this process or in the trace that it resumed."""
         return self.course.decision
 
     @property
     def report(self) -> DiagnosticReport | None:
-        """The last measurement, judged and explained; None where there is none."""
+        """The last measurement, judged and explained; None before the first, and where it could not be made."""
         if self._latest is None:
             return None
-        taken = self.probe.taken
-        remarks = [taken.remark] * bool(taken.remark)
-        loss = {"loss": taken.words}
+        took = self.probe.taken
+        remarks, loss = [took.remark] * bool(took.remark), {"loss": took.words}
         return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
 
     @property
+    def logs(self) -> tuple[Log, ...]:
+        """The functions that are told of every measurement."""
+        return self._journal.logs
+
+    @property
     def overhead(self) -> float | None:
-        """The time spent measuring over that of training, so far."""
+        """The time spent measuring divided by that of training, so far; None before any training."""
         return self.clock.overhead
 
     def step(
@@ -186,9 +208,22 @@ class Monitor:
     ) -> Decision:
         """Measure if it is time to, and say whether to go on.
 
-        With `accuracy`, `loss`, or an `epoch` that the call before did not have: the end of an epoch, always measured,
-        on the held batches. Else a training step, measured when the cadence says so. `loss` is the mean training loss
-        of the epoch that ends, for the trace.
+        A call with `accuracy`, `loss`, or an `epoch` that the call before did not have is the end of an epoch: it
+        always measures, on the held batches. Any other call is a training step, which is measured as `every` or
+        `budget` says.
+
+        Args:
+            epoch: which epoch it is.
+            accuracy: the test accuracy of the epoch that ends, in [0, 1], for (d) and the trace.
+            step: which training step it is; counted here where not given.
+            loss: the mean training loss of the epoch that ends, for the trace; it needs `epoch`.
+
+        Returns:
+            Whether to stop, and why. Its `measured` says whether this call measured.
+
+        Raises:
+            InputError: `loss` is no number, or has no epoch.
+            RecordError: the trace cannot be written.
         """
         loss = checked_loss(loss, epoch)
         ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
@@ -203,36 +238,6 @@ class Monitor:
             return self._as_before
         at = At(epoch=epoch, step=self.steps or None)
         return self._measured(at, "probe", self._probe, accuracy, loss=loss)
-
-    @contextmanager
-    def watch_training(
-        self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
-    ) -> Iterator[Monitor]:
-        """Read the training passes inside the context, instead of running passes of the monitor's own.
-
-        For networks trained by BP: norms for (a) and (b) at the training steps that the cadence chooses. With every=1
-        each step is looked at, and judged and written where it shows something new, by a tenth at the deepest site,
-        or comes near to firing. Say how the
-        loss is made of its samples' losses (`mean` or `sum`), and by what it is multiplied before `backward`: 1/k for
-        k micro-batches, `scaler.get_scale` of an AMP scaler.
-        """
-        self.attach(loss_reduction, loss_scale)
-        try:
-            yield self
-        finally:
-            self.detach()
-
-    def attach(self, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0) -> None:
-        """Begin what `watch_training` does, until `detach`."""
-        self.detach()
-        self.training_pass = pass_of(self.probe, self.thresholds, loss_reduction, loss_scale)
-        self.training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
-
-    def detach(self) -> None:
-        """End what `attach` began."""
-        if self.training_pass is not None:
-            self.training_pass.detach()
-            self.training_pass = None
 
     @property
     def _as_before(self) -> Decision:
@@ -282,18 +287,8 @@ class Monitor:
             self._latest = None if why_not else measured
             readings = read(measured, self.thresholds) if not why_not else ()
             decision = self.course.see(at, readings)
-            now, training = self.clock.now(), self.clock.training
-            line = line_of(
-                measured, readings, epoch=at.epoch, step=at.step, source=source, unmeasured=why_not,
-                action=decision.action, reason=decision.reason, seconds=now - self._last_written, loss=loss,
-                overhead=self.clock.measuring / training if training > 0 else None,
-            )  # fmt: skip
-            self._last_written = now
-            self._tell(line, decision)
+            self._journal.tell(measured, readings, decision, source, why_not, loss)
         return decision
 
-    def _tell(self, line: TraceLine, decision: Decision) -> None:
-        if self._open_trace is not None:
-            self._open_trace.append(line)
-        for log in self.logs:
-            log(line, decision)
+    def _repr_html_(self) -> str:
+        return Now(self._journal.last, self.decision)._repr_html_()

@@ -18,21 +18,46 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 
 
 class PartialMeasurements(Record):
-    """What a record holds of one network: norms by site, as many as there are. h_0 … h_L are the L + 1 sites."""
+    """What a record holds of one network: norms by site, as many as there are.
+
+    A network of L blocks has the sites h_0 … h_L, numbered 0 to L.
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Examples:
+        >>> import walkback
+        >>> walkback.PartialMeasurements(blocks=2, residual_norms={0: 8.0, 2: 9.0}).measurements().extra
+        {'h_0': 8.0, 'h_2': 9.0}
+    """
 
     blocks: int = Field(ge=1)
-    """L."""
+    """L, the number of blocks."""
     residual_norms: dict[int, Number] = Field(default_factory=dict)
+    """Median over samples of ‖h_l‖₂, by site."""
     bp_grad_norms: dict[int, Number] = Field(default_factory=dict)
-    """In the published convention: of a loss averaged over 128 samples."""
+    """Median over samples of ‖g_l‖₂, by site, in the published convention: of a loss averaged over 128 samples."""
     cross_batch_stability: Number | None = None
+    """The (c) that was recorded."""
     error_size: Number | None = None
+    """Median over samples of ‖∂ℓ/∂logits‖₂."""
     headline_acc: Number | None = None
+    """The accuracy, in [0, 1]."""
     frozen_baseline_acc: Number | None = None
+    """The accuracy of the frozen baseline, in [0, 1]."""
     training_loss: TrainingLoss | None = None
+    """The mean training loss of the first and the last epoch."""
 
     def measurements(self) -> Measurements:
-        """What is whole, for the exact judgement; figures of some sites only are kept under `extra`."""
+        """The same as `Measurements`; norms that are not known at every site are kept under `extra`.
+
+        Returns:
+            The measurements.
+
+        Raises:
+            InputError: the values contradict each other, or a site is numbered beyond the blocks.
+        """
+        _check_sites(self)
         fields: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("cross_batch_stability", "error_size", "headline_acc", "frozen_baseline_acc", "training_loss")
@@ -58,8 +83,34 @@ def partial_audit(
     require_all: bool = False,
     **about: Any,
 ) -> DiagnosticReport:
-    """Judge what is known; `about` goes to the report as it is."""
-    _check_sites(known)
+    """Judge a record that has measurements at some sites only.
+
+    (d) needs two accuracies, and is exact. (a) and (b) are judged as far as the known sites decide them, and are
+    `UNDECIDED` where they do not. What is missing is not measured.
+
+    Formula:
+        Between two known sites i < j, the largest growth of a block is at least (‖h_j‖ / ‖h_i‖)^(1/(j−i)). That can
+        prove that (a) fires, and never that it passes.
+
+    Args:
+        known: what the record holds.
+        thresholds: where each diagnostic fires; the published values where not given.
+        require_all: True makes the verdict `incomplete` where a diagnostic of the panel was not measured.
+        **about: what else `judge` takes: `panel`, `method_name`, `notes`, `seed`, `warnings`, `provenance`.
+
+    Returns:
+        The report.
+
+    Raises:
+        InputError: a site is numbered beyond the blocks, or a value cannot be one.
+        UnknownName: there is no such panel.
+
+    Examples:
+        >>> import walkback
+        >>> known = walkback.PartialMeasurements(blocks=4, residual_norms={0: 8.0, 4: 8e8}, bp_grad_norms={4: 1e-3})
+        >>> walkback.partial_audit(known, method_name="DFA").outcome
+        'fail'
+    """
     return judge(known.measurements(), thresholds, require_all=require_all, **about)
 
 

@@ -42,9 +42,19 @@ class Word(Protocol):
 
 
 class Decision(Record):
-    """Whether to go on training, and why not."""
+    """Whether to go on training, and why not.
+
+    Raises:
+        InputError: a field is none of those below, or has a value that it cannot have.
+
+    Examples:
+        >>> import walkback
+        >>> walkback.Decision(action="stop", reason="(a) residual stream exploded at epoch 3").stop
+        True
+    """
 
     action: Literal["continue", "stop"] = CONTINUE
+    """`continue` or `stop`."""
     reason: str = ""
     """Why to stop; empty where the run goes on."""
     at: At = At()
@@ -56,23 +66,33 @@ class Decision(Record):
 
     @property
     def stop(self) -> bool:
-        """Whether to stop."""
+        """Whether to stop training."""
         return self.action == STOP
 
 
 @dataclass(frozen=True)
 class StopPolicy:
-    """Stop where a diagnostic of `stop_on` fires at `patience` measurements in a row.
+    """When a run is lost: a diagnostic of `stop_on` fires at `patience` measurements in a row.
 
-    (c) is not among them by default: a healthy BP run can show it in its first epochs. A firing of (b) because the
-    network is confident, which is a network that has fitted its data, is no reason either. NaN and Inf are, whichever
-    diagnostic finds them, unless `stop_on` is empty. Nothing stops a run at an epoch (where none is given: a step)
-    below `warmup`.
+    (c) is not among them by default: a healthy run can show it in its first epochs. A firing of (b) does not count
+    where the network is confident, because it has fitted its data. NaN and Inf count, whichever diagnostic finds them,
+    unless `stop_on` is empty.
+
+    Raises:
+        InputError: `stop_on` names no diagnostic, `patience` is below 1, or `warmup` is negative.
+
+    Examples:
+        >>> from walkback.watch.policy import StopPolicy
+        >>> StopPolicy(stop_on=("a",), patience=2, warmup=1).patience
+        2
     """
 
     stop_on: tuple[str, ...] = ("a", "b")
+    """The letters of the diagnostics whose firing counts."""
     patience: int = 1
+    """How many measurements in a row must fire."""
     warmup: float = 0
+    """Nothing stops a run below this epoch (below this step, where no epochs are given)."""
 
     def __post_init__(self) -> None:
         letters = [one.letter for one in known().values()]
@@ -86,11 +106,30 @@ class StopPolicy:
 
     @classmethod
     def of(cls, stop_on: str | Iterable[str], patience: int, warmup: float) -> StopPolicy:
-        """A policy from letters in any collection: `("a", "b")`, `"ab"`."""
+        """Make a policy from letters in any collection: `("a", "b")`, `"ab"`.
+
+        Args:
+            stop_on: the letters.
+            patience: how many measurements in a row must fire.
+            warmup: the epoch below which nothing stops a run.
+
+        Returns:
+            The policy.
+
+        Raises:
+            InputError: as for `StopPolicy`.
+        """
         return cls(tuple(stop_on), patience, warmup)
 
     def lost(self, readings: Sequence[Word]) -> dict[str, str]:
-        """The firings that count towards stopping: letter → reason."""
+        """The firings that count towards stopping.
+
+        Args:
+            readings: of all diagnostics, at one moment.
+
+        Returns:
+            The reason of each, by the letter of its diagnostic.
+        """
         if not self.stop_on:
             return {}
         fired = [r for r in readings if r.state is State.FIRE]

@@ -14,10 +14,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from walkback.protocol.alignment import AlignmentMeter
+from walkback.protocol.batch_sizes import LOOK_SAMPLES, on_few
 from walkback.protocol.batches import Batch, read_batches
 from walkback.protocol.calling import Calling
 from walkback.protocol.capture import Capture, capture
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.devices import require_one_device
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.fidelity import fidelity_of
 from walkback.protocol.folding import Folding
@@ -30,7 +32,6 @@ from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference import NO_ALIGNMENT, Reference
 from walkback.protocol.reference_source import Source
 from walkback.protocol.seen_through import Sight
-from walkback.protocol.session import LOOK_SAMPLES
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.untouched import AsFound, underneath, untouched
@@ -61,6 +62,7 @@ class Probe:
         self.functional = functional
         tester_of(credit, functional)  # refused before anything is measured
         self.model = underneath(model)
+        require_one_device(self.model)
         self.compiled = any(hasattr(m, "_orig_mod") or m.__dict__.get("_compiled_call_impl") for m in model.modules())
         self.credit = credit
         self.calling = calling or Calling()
@@ -73,7 +75,7 @@ class Probe:
             self.taken = loss_taken(self.model, next(self._as_given()), loss)
             first = next(self._read())
             look = first.first(min(LOOK_SAMPLES, first.size))
-            self.chain = chain_of_independent(self.model, look, blocks, gradients)
+            self.chain = on_few(self.model, first, lambda few: chain_of_independent(self.model, few, blocks, gradients))
             self.reference = self._find_reference(first)
             seen = self.reference.capture(self.model, self.chain, look, self.taken.loss, TokenReduction.FLATTEN)
             self.taken.check_outputs(seen.trace.logits, self.reference.measured)

@@ -39,13 +39,15 @@ class Replayed(Record):
     """One recorded network, judged again."""
 
     name: str
+    """What the record calls it."""
     source: str
+    """The file that it comes from."""
     report: DiagnosticReport
-    """Of the last moment, where the record has several."""
+    """The report; of the last moment, where the record has several."""
     recorded_verdict: str | None = None
     """What the record itself concluded, in its own words."""
     course: CourseSummary | None = None
-    """The course of the run, where the record is one over time."""
+    """The course of the run, where the record is over time; else None."""
 
 
 def replay(
@@ -59,20 +61,44 @@ def replay(
     loss_batch: int = REFERENCE_BATCH,
     policy: StopPolicy | None = None,
 ) -> list[Replayed]:
-    """Judge every network recorded in the files, in their order.
+    r"""Judge every network recorded in the files, in their order. No torch is needed.
 
-    Each is judged under the published thresholds, or those given; not under the record's own.
+    What a record does not hold is not measured. Each network is judged under the thresholds given here, or the
+    published ones; not under the record's own.
 
     Args:
-        files: reports, audits and finished runs as JSON; traces; CSV or JSON-lines logs; TensorBoard event files;
-            folders of a run.
-        thresholds: where each diagnostic fires.
-        require_all: make a verdict `incomplete` where a diagnostic was not measured.
+        files: one path or several: reports, audits and finished runs as JSON; traces; CSV or JSON-lines logs;
+            TensorBoard event files; folders of a run.
+        thresholds: where each diagnostic fires; the published values where not given.
+        require_all: True makes a verdict `incomplete` where a diagnostic of the panel was not measured.
         panel: which panel decides; `april2026` where none is named.
-        columns: for logs, which column holds which figure: `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`.
+        columns: for logs of other programs, which column holds which value:
+            `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`, or the same as a mapping.
         blocks: for logs, the number of blocks L, where the columns do not show it.
-        loss_batch: for logs, over how many samples the loss behind the recorded gradients was averaged.
-        policy: for records over time, when a run would have been stopped.
+        loss_batch: for logs, over how many samples the loss behind the recorded gradients was averaged; 128 is the
+            published convention.
+        policy: for records over time, when a run would have been stopped; the default `StopPolicy` where not given.
+
+    Returns:
+        One entry per recorded network, with its report and, of a record over time, its course.
+
+    Raises:
+        RecordError: a file is missing, corrupt, or no record that this version reads.
+        UnknownName: there is no such panel.
+        InputError: `columns` names an unknown value, a log has no `columns`, or a number is below 1.
+
+    Cost:
+        One pass over each file.
+
+    Examples:
+        >>> import tempfile, walkback
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     log = Path(folder) / "log.csv"
+        ...     _ = log.write_text("epoch,stream_in,stream_out\n1,8,9\n2,8,9000\n")
+        ...     found = walkback.replay(log, columns="epoch=epoch,h_0=stream_in,h_L=stream_out", blocks=1)
+        >>> found[0].report.outcome, str(found[0].course.first_fired["a"])
+        ('fail', 'epoch 2')
     """
     paths = [Path(path) for path in ([files] if isinstance(files, str | Path) else files)]
     if not paths:

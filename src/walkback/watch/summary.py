@@ -22,17 +22,23 @@ class CourseSummary(Record):
     measured: int
     """How many moments were measured."""
     last: At
+    """The last moment."""
     first_fired: dict[str, At] = Field(default_factory=dict)
+    """When each diagnostic first fired, by its letter."""
     stop: At | None = None
     """Where the policy would have stopped the run; None where it never would."""
     stop_reason: str = ""
+    """Why the policy would have stopped it."""
     saved_share: float | None = None
     """The share of the epochs (where there are none: steps) that stopping would have saved."""
     saved_seconds: float | None = None
+    """The seconds that stopping would have saved; None where the record has no times."""
     accuracy_at_stop: float | None = None
+    """The accuracy at that moment, in [0, 1]."""
     best_accuracy_after: float | None = None
     """The best accuracy that going on led to."""
     final_accuracy: float | None = None
+    """The accuracy at the last moment, in [0, 1]."""
 
 
 def trail_of(

@@ -167,7 +167,7 @@ class TrainingPass:
         assert self._functions is not None
         if self._watching:
             self._watching = False
-            self._functions.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            self._functions.__exit__(None, None, None)
 
     def _made(self, tap: Tap, stream: Tensor) -> None:
         """A function has made what may be the next site."""

@@ -52,8 +52,12 @@ CASES = [*OWN_CASES, *MAIN_CASES, *PENALTY_CASES, *OTHER_CASES]
 BROKEN_WITHOUT = {name: value for name, value in BROKEN.items() if name != "frozen"}
 
 
+def decided_of(results, claim):
+    return next(known for known in CLAIMS if known.id == claim).decided(Results(results))
+
+
 def status(results, claim):
-    return next(known for known in CLAIMS if known.id == claim).decided(Results(results)).status
+    return decided_of(results, claim).status
 
 
 def reproduced(claim):
@@ -89,8 +93,12 @@ def test_without_results_nothing_was_run(tmp_path):
 
 @pytest.mark.parametrize(("claim", "files", "expected"), CASES)
 def test_what_results_make_of_a_claim(tmp_path, claim, files, expected):
+    """The status, and which part of the claim holds: all of it where it is reproduced, and else some part does not."""
     put(tmp_path, files)
-    assert status(tmp_path, claim) is expected
+    outcome = decided_of(tmp_path, claim).outcome
+    assert outcome.status is expected
+    assert bool(outcome.holds) >= (expected is REPRODUCED)
+    assert bool(outcome.fails) is (expected in (PARTLY, NOT))
 
 
 def test_every_claim_comes_to_every_status():
@@ -207,8 +215,8 @@ def test_claims_and_findings_are_counted_apart(tmp_path):
     claims, findings = tally(decide(Results(tmp_path)))
     assert claims == "Published claims: 12 reproduced, 0 partly, 0 not reproduced, 31 not run"
     assert findings == "Findings: 2 reproduced, 0 partly, 0 not reproduced, 7 not run"
-    page = markdown(decide(Results(tmp_path)), tmp_path, "results")
-    assert f"**{claims}.**\n\n**{findings}.**" in page
+    page = markdown(decide(Results(tmp_path)), tmp_path, Results(tmp_path), "results")
+    assert f"- **{claims}.**\n- **{findings}.**" in page
 
 
 def test_what_was_fitted_is_told_where_something_was(tmp_path, monkeypatch):
@@ -218,7 +226,7 @@ def test_what_was_fitted_is_told_where_something_was(tmp_path, monkeypatch):
     told, *rest = decided_json(decided, tmp_path)["claims"]
     assert told["fitted"] == "EP's 0.316 chose β."
     assert not any("fitted" in claim for claim in rest)
-    assert markdown(decided, tmp_path, "results").count("- fitted: EP's 0.316 chose β.") == 1
+    assert markdown(decided, tmp_path, Results(tmp_path), "results").count("- fitted: EP's 0.316 chose β.") == 1
 
 
 def test_fresh_feedback_is_taken_over_the_same_blocks():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,28 @@ ANSWERS = [(name, path) for name in STUDIES for path in STUDIES.load(name).files
 
 
 def test_the_page_of_evidence_is_up_to_date():
-    expected = markdown(decide(Results(RESULTS)), DOCS / "evidence_notes", "../results")
+    expected = markdown(decide(Results(RESULTS)), DOCS / "evidence_notes", Results(RESULTS), "../results")
     assert (DOCS / "EVIDENCE.md").read_text() == expected, "run: walkback lab evidence --write docs/EVIDENCE.md"
+
+
+def test_every_audit_is_of_the_runs_on_record(monkeypatch):
+    """Runs that arrived since are one command away."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = runpy.run_path(str(ROOT / "tools" / "record.py"))
+    assert tool["outdated_audits"](RESULTS) == [], "run: make record"
+
+
+def test_the_headline_of_the_readme_is_of_the_record(monkeypatch):
+    """Once every run of it is there; until then README has another picture."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = runpy.run_path(str(ROOT / "tools" / "headline.py"))
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert page.count(tool["BEGIN"]) == page.count(tool["END"]) == 1
+    if tool["missing_runs"](RESULTS):
+        assert str(tool["PICTURE"]) not in page
+    else:
+        assert page == tool["with_headline"](page, RESULTS), "run: make record"
+        assert (ROOT / tool["PICTURE"]).exists()
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -13,7 +13,7 @@ import pytest
 from tiny_runs import InterruptAfter, lines_of, tiny, without_times
 
 from walkback.cli.main import app
-from walkback.errors import InputError, MissingLibrary, RunError, WalkbackWarning
+from walkback.errors import InputError, MissingLibrary, RunError, RunTaken, WalkbackWarning
 from walkback.lab.grids.executors import Elsewhere, trained
 from walkback.lab.present.networks import networks_in
 from walkback.lab.runs import checkpoint, lease
@@ -225,6 +225,44 @@ def test_a_lease_that_its_owner_stopped_writing_to_is_taken_over(address):
     started = time.monotonic()
     with lease_on(address).held(0.4):
         assert time.monotonic() - started > 0.4
+
+
+def set_clock(monkeypatch, ahead):
+    genuine = time.time
+    monkeypatch.setattr(lease.time, "time", lambda: genuine() + ahead)
+
+
+@pytest.mark.parametrize("ahead", [-7200.0, 7200.0])
+def test_a_clock_that_jumps_takes_no_run_from_a_living_owner(address, ahead, monkeypatch):
+    owner = lease_on(address)
+    owner._write(first=True)
+    done = threading.Event()
+
+    def write_on():  # by the owner's own clock
+        while not done.wait(0.1):
+            content = lease.read(owner.objects, owner.key)
+            owner.objects.write(owner.key, json.dumps(content | {"renewed": content["renewed"] + 0.1}).encode())
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        set_clock(monkeypatch, ahead)
+        with pytest.raises(RunTaken, match="run x is being trained by process"), lease_on(address).held(1.0):
+            pass
+    finally:
+        done.set()
+        writer.join()
+    assert lease.read(owner.objects, owner.key)["token"] == owner.token
+
+
+@pytest.mark.parametrize("ahead", [-7200.0, 7200.0])
+def test_a_dead_owners_lease_is_not_waited_for_until_the_clocks_agree(address, ahead, monkeypatch):
+    lease_on(address)._write(first=True)
+    set_clock(monkeypatch, ahead)
+    assert not lease.is_alive(Objects(address), "run/lease.json")
+    started = time.monotonic()
+    with lease_on(address).held(0.6):
+        assert time.monotonic() - started > 0.25
 
 
 def test_a_later_attempt_of_one_grid_does_not_wait_and_the_earlier_one_notices(address):

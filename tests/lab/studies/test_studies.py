@@ -15,10 +15,13 @@ from walkback.cli.main import app
 from walkback.errors import InputError, RecordError, UnknownName, WalkbackError
 from walkback.lab.studies import STUDIES
 from walkback.lab.studies.audited import load_audit
+from walkback.lab.studies.moved import Judged
+from walkback.lab.studies.sensitivity import _asked_of
 from walkback.lab.studies.temporal import for_good
 from walkback.protocol.drift_share import implied_share, stability_at
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Measurements
+from walkback.protocol.thresholds import DiagnosticThresholds
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 RESMLP, CNN = GOLDEN / "resmlp_d256_audit_3seed.json", GOLDEN / "cnn_audit_3seed.json"
@@ -147,6 +150,25 @@ def test_random_init_reads_epoch_0_and_sees_when_methods_start_apart(made, chang
     apart = answer("random-init", made)["networks"]
     assert [network["methods"] for network in apart] == [["calm"], ["loud"]]
     assert STUDIES.load("random-init").paragraphs({"networks": apart})[0].headings[0] == "of"
+
+
+@pytest.mark.parametrize("nan", [False, True])
+@pytest.mark.parametrize("panel", ["april2026", "june2026"])
+def test_a_moved_threshold_gives_what_judging_everything_again_gives(nan, panel):
+    limits = DiagnosticThresholds()
+    fields = {"residual_norms": [1.0, 30.0, math.nan if nan else 31.0], "bp_grad_norms": [1e-3, 1e-3, 1e-6]}
+    fields |= {"headline_acc": 0.5, "frozen_baseline_acc": 0.47, "total_growth": 31.0}
+    report = judge(Measurements(**fields), limits, panel=panel)
+    network = Judged.of(report, limits)
+    tried = 0
+    for sweep in _asked_of([report]):
+        for value in sweep.threshold.tried[::7]:
+            moved = DiagnosticThresholds(**{sweep.field: value})
+            whole = judge(report.measurements, moved, panel=panel)
+            fired = any(r.letter == sweep.letter and r.state.value == "FIRE" for r in whole.readings)
+            assert network.under(moved, sweep.letter) == (fired, whole.outcome), (sweep.key, value)
+            tried += 1
+    assert tried > 20
 
 
 def test_sensitivity_finds_the_range_that_keeps_every_verdict(made):

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from walkback.lab.validity.rates import Rate, area, beyond, curve, cut_for
+from walkback.lab.validity.rates import Rate, area, curve
 
 
 def tail(k: int, n: int, p: float) -> float:
@@ -48,7 +48,6 @@ def test_of_nothing():
     assert math.isnan(rate.share)
     assert (rate.at_least, rate.at_most) == (0.0, 1.0)
     assert area([], [1.0], high=True) is None
-    assert cut_for([], 0.02, high=True) is None
 
 
 @pytest.mark.parametrize("high", [True, False])
@@ -67,11 +66,3 @@ def test_the_area_is_the_share_of_pairs_in_order(high):
 def test_nan_is_no_sign_of_health():
     assert area([math.nan], [1.0, 2.0], high=True) == 1.0
     assert area([math.nan], [1.0, 2.0], high=False) == 1.0
-    assert beyond(math.nan, 3.0, high=True)
-
-
-@pytest.mark.parametrize("high", [True, False])
-def test_a_threshold_flags_no_more_than_it_may(high):
-    values = np.random.default_rng(1).standard_normal(150).tolist()
-    cut = cut_for(values, 0.02, high=high)
-    assert sum(beyond(v, cut, high=high) for v in values) == 3

@@ -26,6 +26,25 @@ def record():
     return make(tiny("healthy", 0.0, samples=512, epochs=3))
 
 
+HEALTHY = {
+    "h": 0.8, "r": 0.8, "w": 0.8, "hg": 1.0, "i": 2.0, "bg": 1.5, "t": 1.2, "s": 1e-2, "m": 0.4, "ib": 0.1, "u": 1.0,
+    "rd": 0.0, "di": 0.2, "hc": 0.0, "o": 0.0, "a": 2.0, "b": 1e-3, "c": 0.1, "d": 20.0,
+}  # fmt: skip
+BROKEN = {
+    "frozen_blocks": {"m": 0.0}, "dead_blocks": {"ib": 0.0}, "head_only": {"m": 1e-5}, "resampled_feedback": {"u": 0.1},
+    "permuted_credit": {"u": 0.2}, "permuted_labels": {"hg": -40.0, "w": -0.5}, "exploding_block": {"bg": 1e3},
+    "exploding_stem": {"i": 1e5}, "slow_growth": {"i": 1e4}, "broken_reference": {"rd": 1.0}, "strong_stem": {"u": 0.0},
+    "bp_in_disguise": {"di": 1.0}, "bp_as_dfa": {"u": 0.3}, "test_in_training": {"o": 0.5},
+    "other_headline": {"hc": 20.0}, "best_of_n": {},
+}  # fmt: skip
+
+
+def readings_of(condition, number):
+    """Healthy values that vary a little, and where the fault is, its own."""
+    wobble = 1 + 0.01 * (number % 10)
+    return {letter: value * wobble for letter, value in HEALTHY.items()} | BROKEN.get(condition, {})
+
+
 def made_rows(half="fit"):
     """Networks whose rates are known: of healthy ones every tenth is flagged, of faults every second is found."""
     rows = []
@@ -51,6 +70,12 @@ def made_rows(half="fit"):
                     frozen=0.5,
                     chance=0.1,
                     ceiling=False,
+                    readings=readings_of(condition, number),
+                    bounds={
+                        letter: value
+                        for letter, value in readings_of(condition, number).items()
+                        if letter in ("h", "r", "w")
+                    },
                     outcomes=dict.fromkeys(table.rules(), "fail" if fails else "pass"),
                     values=values,
                 )
@@ -75,43 +100,32 @@ def test_an_incomplete_verdict_is_no_alarm():
     assert scoring.undecided([row], "april2026") == 1
 
 
-def test_a_threshold_is_fitted_without_the_group_that_it_is_applied_to():
-    rows, candidate = made_rows(), BY_NAME["growth of one block"]
-    for result in scoring.left_out(rows, candidate, lambda row: row.architecture):
-        others = [
-            row.values[candidate.name] for row in rows
-            if row.condition == "healthy" and row.architecture != result.group
-        ]  # fmt: skip
-        here = [r for r in rows if r.architecture == result.group and r.condition == "healthy"]
-        assert result.cut == max(others)  # 2 % of twenty is none
-        assert result.false_alarms == (sum(r.values[candidate.name] > max(others) for r in here), 20)
-        assert result.found.of == 5 * len(scoring.targets(candidate))
-
-
 def test_quantities_of_a_record(record):
     row = table.row_of(record, "fit")
     assert set(row.values) == set(BY_NAME)
     margin = 100 * (record.headline - record.frozen_twin.accuracy)
-    assert row.values["frozen margin, pp"] == pytest.approx(margin, rel=1e-4, abs=1e-4)
-    gain = 1 - (1 - record.own.accuracy) / (1 - record.frozen_twin.accuracy)
-    assert row.values["depth gain"] == pytest.approx(gain, rel=1e-4, abs=1e-5)
+    assert row.values["(d) frozen margin"] == pytest.approx(margin, rel=1e-4, abs=1e-4)
+    if "h" in row.readings:
+        gains = [1 - (1 - record.own.accuracy) / (1 - t.accuracy) for t in (record.frozen_twin, record.random_twin)]
+        assert row.readings["h"] == pytest.approx(min(gains), rel=1e-4, abs=1e-5)
     above = record.headline - record.readouts.accuracies[0]
     assert row.values["accuracy − readout of h_0"] == pytest.approx(above, rel=1e-4, abs=1e-5)
     assert row.outcomes[table.BAR] == ("fail" if above < 0 else "pass")
     assert row.outcomes["april2026"] == record.report.verdicts["april2026"].outcome
-    pairs = zip(record.norms["start"]["flat"], record.norms["end"]["flat"], strict=True)
-    assert row.values["growth from init"] == pytest.approx(max(b / a for a, b in pairs), rel=1e-4)
-    assert row.values["headline − accuracy"] == 0
-    assert row.values["gradient under another name"] is None  # it says that it is BP
+    assert row.readings["i"] == pytest.approx(max(record.report.growth_from_init))
+    assert row.readings["m"] == pytest.approx(min(record.movement["blocks"]))
+    assert row.readings["hc"] == 0
+    assert "di" not in row.readings  # it says that it is BP
+    assert set(row.bounds) <= {*row.readings, "h", "c"}
 
 
 def test_a_table_comes_back(tmp_path):
     rows = made_rows()[:3]
-    rows[0] = rows[0].model_copy(update={"values": {"growth of one block": math.inf, "last gradient": None}})
+    rows[0] = rows[0].model_copy(update={"values": {"(a) growth of one block": math.inf, "(b) last gradient": None}})
     path = table.write(tmp_path / "fit.jsonl", rows)
     assert table.read_table(path) == rows
     assert table.read_table(tmp_path / "none.jsonl") == []
-    path.write_text(path.read_text().replace('"table_version": 1', '"table_version": 9'))
+    path.write_text(path.read_text().replace('"table_version": 2', '"table_version": 9'))
     with pytest.raises(RecordError, match="table_version 9"):
         table.read_table(path)
 
@@ -172,9 +186,9 @@ def test_scores_of_the_held_half_are_not_shown_before_it_is_opened(tmp_path, mon
 def test_the_page_has_every_rule_and_every_fault(tmp_path):
     bench = Bench(Folder(tmp_path / "runs"), tmp_path / "results")
     table.write(bench.table_file("fit"), made_rows())
-    docs = tmp_path / "docs"
+    docs, tables = tmp_path / "docs", bench.tables()
     docs.mkdir()
-    text = bench.write_page(docs, bench.tables()).read_text().replace("\\", "")
+    text = bench.write_page(docs, bench.page(tables), tables).read_text().replace("\\", "")
     assert all(name in text for name in (*FAULTS, "april2026", "june2026", table.BAR))
     assert "4 of 40 (≤ 21.4 %)" in text
     assert "5 of 10 (≥ 22.2 %)" in text

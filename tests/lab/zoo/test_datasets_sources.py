@@ -358,7 +358,25 @@ def claims_more_than_there_is(_: bytes) -> bytes:
     return npz_of(npy_head((10**30,)) + b"data")
 
 
-DAMAGES = [damage_half, damage_pixel, lambda _: b"", lambda _: b"\x93NUMPY", claims_40_gib, claims_more_than_there_is]
+def head_without_end(_: bytes) -> bytes:
+    head = b"{'descr': (\n"
+    return npz_of(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
+
+
+def deflated_wrongly(_: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("train_images.npy", npy_head((4,)) + b"data")
+    content = bytearray(buffer.getvalue())
+    start = 30 + len("train_images.npy")  # behind the head of the member
+    content[start : start + 8] = b"\xff" * 8
+    return bytes(content)
+
+
+DAMAGES = [
+    damage_half, damage_pixel, lambda _: b"", lambda _: b"\x93NUMPY", claims_40_gib, claims_more_than_there_is,
+    head_without_end, deflated_wrongly,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

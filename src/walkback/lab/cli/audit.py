@@ -11,7 +11,9 @@ from walkback.cli.options import ResultsOption, RunsOption
 from walkback.cli.output import output
 from walkback.lab.cli.grid_training import CpusOption, GpusOption, RayOption, WorkersOption, executor_from
 from walkback.lab.cli.many_values import ManyValues
+from walkback.lab.cli.place import DeviceOption, PrecisionOption
 from walkback.lab.grids.presets import PRESETS
+from walkback.lab.runs.hardware import AUTO
 
 if TYPE_CHECKING:
     from walkback.lab.grids.executors import Executor
@@ -68,6 +70,8 @@ def audit(
     untrained: Annotated[
         bool, typer.Option("--no-train", help="Judge the finished runs; unfinished ones are listed as missing.")
     ] = False,
+    precision: PrecisionOption = None,
+    device: DeviceOption = AUTO,
     workers: WorkersOption = None,
     ray: RayOption = None,
     cpus_per_run: CpusOption = None,
@@ -84,14 +88,14 @@ def audit(
     from walkback.lab.runs.store import open_store
 
     given = {"architecture": architecture, "data": data, "methods": methods, "seeds": seeds, "epochs": epochs}
-    grids = grids_from(preset, given, assignments or [], name)
+    grids = grids_from(preset, given, assignments or [], name, precision)
     store = open_store(runs, results / "runs")
     if listed:
         from walkback.lab.cli.grid_list import print_list
 
         print_list(grids, store)
         return 0
-    executor = None if untrained else executor_from(workers, ray, cpus_per_run, gpus_per_run)
+    executor = None if untrained else executor_from(workers, ray, cpus_per_run, gpus_per_run, device)
     return _audited(grids, store, results, executor)
 
 

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from walkback.lab.cli.place import DeviceOption, PrecisionOption
+from walkback.lab.runs.hardware import AUTO
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -17,6 +20,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the reports and the figure go.")] = Path("demo-output"),
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four runs.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="The seed of all of them.")] = 0,
+    precision: PrecisionOption = None,
+    device: DeviceOption = AUTO,
 ) -> int:
     """Train a residual MLP by BP and by DFA on generated data, and judge both; no download."""
     import tempfile
@@ -37,7 +42,9 @@ def demo(
     folder = folder_for(out)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as runs:
-        shown = demonstrate(RunStore(runs), lambda line: typer.echo(line, err=True), epochs, seed)
+        shown = demonstrate(
+            RunStore(runs), lambda line: typer.echo(line, err=True), epochs, seed, precision or "fp32", device
+        )
     seconds = time.perf_counter() - started
     for network in shown:
         typer.echo()

@@ -35,11 +35,12 @@ def evidence(
     from walkback.protocol.schema import write_whole
 
     require_writable([json_file, page], [results, *notes.glob("*.md")])
-    decided = decide(Results(results))
+    found = Results(results)
+    decided = decide(found)
     if json_file is not None:
         write_whole(json_file, json_text(decided_json(decided, results)))
     if page is not None:
-        write_whole(page, markdown(decided, notes, os.path.relpath(results, page.parent)))
+        write_whole(page, markdown(decided, notes, found, os.path.relpath(results, page.parent)))
     for block in short_page(decided).blocks():
         output().print(block)
     return 0

@@ -16,7 +16,11 @@ FLAGS = {**REQUIRED, "seeds": "--seeds", "epochs": "--epochs"}
 
 
 def grids_from(
-    preset: str | None, given: Mapping[str, Any], assignments: Iterable[str], name: str | None
+    preset: str | None,
+    given: Mapping[str, Any],
+    assignments: Iterable[str],
+    name: str | None,
+    precision: str | None = None,
 ) -> dict[str, GridConfig]:
     """Grids by the names of their results: those of a preset, or the one that the options describe."""
     from walkback.lab.grids.presets import preset as of_preset
@@ -24,13 +28,15 @@ def grids_from(
 
     allow(given["architecture"], given["data"])
     settings = _settings(assignments)
+    of_all = {} if precision is None else {"precision": precision}
     options = {key: value for key, value in given.items() if value not in (None, [])}
     if preset is None:
-        grid = _grid(options, settings)
+        grid = _grid(options, settings | of_all)
         if name is None:
             return {file_name(grid.name, "the name that these settings make"): grid}
         return {file_name(name, "--name"): grid}
-    unusable = [*(FLAGS[option] for option in options), *(["--set"] if settings else []), *(["--name"] if name else [])]
+    others = {"--set": settings, "--name": name, "--precision": of_all}
+    unusable = [*(FLAGS[option] for option in options), *(flag for flag, value in others.items() if value)]
     if unusable:
         raise InputError(
             f"a preset is a whole grid, so {', '.join(unusable)} cannot be given with it. "

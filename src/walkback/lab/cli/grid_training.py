@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from walkback.errors import InputError
+from walkback.lab.cli.place import WHERE
+from walkback.lab.runs.hardware import AUTO
 
 if TYPE_CHECKING:
     from walkback.lab.grids.executors import Executor
     from walkback.lab.runs.config import RunConfig
     from walkback.lab.runs.store import RunStore
 
-WHERE = "Where it is trained"
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Processes that train at once. Default: 2.", rich_help_panel=WHERE)
 ]
@@ -27,12 +28,19 @@ CpusOption = Annotated[
 ]
 GpusOption = Annotated[
     float | None,
-    typer.Option(help="GPUs that Ray sets aside for each run, such as 0.25. Default: 0.", rich_help_panel=WHERE),
+    typer.Option(
+        help="GPUs that Ray gives each run, which trains on them; 0.25 lets four share one. Default: 0.",
+        rich_help_panel=WHERE,
+    ),
 ]
 
 
 def executor_from(
-    workers: int | None, ray: str | None = None, cpus_per_run: float | None = None, gpus_per_run: float | None = None
+    workers: int | None,
+    ray: str | None = None,
+    cpus_per_run: float | None = None,
+    gpus_per_run: float | None = None,
+    device: str = AUTO,
 ) -> Executor:
     """The executor that the options mean."""
     from walkback.lab.grids.executors import WORKERS, LocalProcesses
@@ -40,7 +48,7 @@ def executor_from(
     if ray is None:
         if cpus_per_run is not None or gpus_per_run is not None:
             raise InputError("--cpus-per-run and --gpus-per-run are for Ray. Add --ray ADDRESS, or leave them out.")
-        return LocalProcesses(WORKERS if workers is None else workers)
+        return LocalProcesses(WORKERS if workers is None else workers, device=device)
     if workers is not None:
         raise InputError(
             "--workers counts processes of this machine, and --ray hands the runs to a cluster, which takes as many as "
@@ -49,7 +57,7 @@ def executor_from(
     from walkback.lab.grids.ray_cluster import RayCluster
 
     cpus = 1.0 if cpus_per_run is None else cpus_per_run
-    return RayCluster(ray, cpus, gpus_per_run or 0.0)
+    return RayCluster(ray, cpus, gpus_per_run or 0.0, device)
 
 
 def train_under_display(runs: Sequence[RunConfig], store: RunStore, executor: Executor) -> dict[str, str]:

@@ -103,9 +103,11 @@ def _answered(study: Study, audit: Audit) -> dict[str, Any]:
 
 def _drawn(study: Study, result: dict[str, Any]) -> list[Any]:
     """The answer as it is printed."""
+    from walkback.lab.studies.base import still_missing
     from walkback.present.page import Heading, Page
 
-    return list(Page(study.title, [Heading(result["audit"]), *study.paragraphs(result)]).blocks())
+    shown = [*still_missing(result), *study.paragraphs(result)]
+    return list(Page(study.title, [Heading(result["audit"]), *shown]).blocks())
 
 
 def _write_page(study: Study, results: Path, folder: Path) -> Path:

@@ -9,6 +9,8 @@ import typer
 
 from walkback.cli.options import RunsOption
 from walkback.cli.saying import say
+from walkback.lab.cli.place import DeviceOption, PrecisionOption
+from walkback.lab.runs.hardware import AUTO, checked_word
 
 if TYPE_CHECKING:
     from walkback.lab.runs.config import RunConfig
@@ -87,6 +89,8 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = AUTO,
     config_file: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")
     ] = None,
@@ -98,18 +102,21 @@ def train(
     """
     given = dict(locals())
     flags = {
-        name: value for name, value in given.items() if name not in ("assignments", "config_file", "runs", "recipe")
+        name: value
+        for name, value in given.items()
+        if name not in ("assignments", "config_file", "runs", "recipe", "device")
     }
     from walkback.lab.cli.settings import config_from
     from walkback.lab.runs.store import open_store
 
     config, store = config_from(flags, assignments or [], config_file, recipe), open_store(runs)
-    _show(store, _trained(config, store))
+    _show(store, _trained(config, store, device))
     return 0
 
 
-def _trained(config: RunConfig, store: RunStore) -> StoredRun:
+def _trained(config: RunConfig, store: RunStore, device: str) -> StoredRun:
     """The finished run; what is on stderr says how it got there."""
+    checked_word(device)
     stored = store.run(config)
     if stored.finished:
         typer.echo(f"run {config.run_id}, {config.name}, is finished already", err=True)
@@ -119,7 +126,7 @@ def _trained(config: RunConfig, store: RunStore) -> StoredRun:
 
     try:
         with watching(f"{config.run_id} {config.name}") as progress:
-            return train_or_resume(config, store, progress)
+            return train_or_resume(config, store, progress, device)
     except KeyboardInterrupt:
         typer.echo(f"run {config.run_id} stopped; the same command resumes it:\n  {config.command}", err=True)
         raise

@@ -32,6 +32,9 @@ def register(app: typer.Typer) -> None:
 def validity(
     estimate: Annotated[bool, typer.Option("--estimate", help="Time one of each kind, print core-hours.")] = False,
     run: RunOption = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit the thresholds of calibrated, on the fit half alone.")
+    ] = False,
     score: Annotated[bool, typer.Option("--score", help="Score the fit half; write the page and its figure.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the held half and score it; on record.")] = False,
     again: Annotated[bool, typer.Option("--again", help="With --open: open it although it was opened before.")] = False,
@@ -48,25 +51,28 @@ def validity(
     """
     from walkback.errors import InputError
     from walkback.lab.validity.bench import Bench
-    from walkback.lab.validity.runner import Folder
 
     if again and not open_:
         raise InputError("--again goes with --open: it opens the held half once more.")
-    if sum((estimate, run is not None, score, open_)) > 1:
-        raise InputError("--estimate, --run, --score and --open are steps of their own; give one at a time.")
-    bench = Bench(Folder(runs), results)
+    if sum((estimate, run is not None, fit, score, open_)) > 1:
+        raise InputError("--estimate, --run, --fit, --score and --open are steps of their own; give one at a time.")
+    bench = Bench.at(runs, results)
     if estimate:
         return _estimate(bench)
     if run is not None:
         return _run(bench, run, only or [], workers, limit)
+    if fit:
+        return _fit(bench)
     if score or open_:
         if open_:
             bench.open(again=again)
         tables = bench.tables()
-        page = bench.write_page(folder_for(docs), tables)
-        for block in bench.page(tables).blocks():
+        bench.write_rates(tables)
+        page = bench.page(tables)
+        path = bench.write_page(folder_for(docs), page, tables)
+        for block in page.blocks():
             output().print(block)
-        output().print(f"page in {page}, tables in {results}")
+        output().print(f"page in {path}, tables in {results}")
         return 0
     return _listed(bench)
 
@@ -87,6 +93,17 @@ def _estimate(bench: Bench) -> int:
     return 0
 
 
+def _fit(bench: Bench) -> int:
+    from walkback.lab.validity.scoring import in_words
+    from walkback.lab.validity.split import require_committed
+
+    require_committed(bench.results)
+    for decider in bench.fit():
+        output().print(f"{in_words(decider)} (never tighter than {decider.candidate.guard:g})")
+    output().print(f"thresholds in {bench.panel}; commit them before the held half is opened")
+    return 0
+
+
 def _run(bench: Bench, half: str, only: list[str], workers: int, limit: int | None) -> int:
     from walkback.lab.validity.conditions import CONDITIONS, condition_named
     from walkback.lab.validity.runner import run_half
@@ -96,7 +113,11 @@ def _run(bench: Bench, half: str, only: list[str], workers: int, limit: int | No
     chosen = half_named(half)
     require_committed(bench.results)
     names = [condition_named(name).name for name in only] or list(CONDITIONS)
-    states = run_half(bench.folder, chosen, names, workers, output().print, limit)
+    try:
+        states = run_half(bench.folder, chosen, names, workers, output().print, limit)
+    finally:
+        for path in bench.folder.pack(chosen, names):
+            output().print(f"records in {path}")
     failures = [failure for state in states for failure in state.failed]
     for failure in failures:
         output().print(failure)

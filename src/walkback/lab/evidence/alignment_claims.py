@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near
+from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near, weighed
 from walkback.lab.evidence.deciding import count, mean, span
 from walkback.lab.evidence.penalty_claims import PENALISED, PLAIN
 from walkback.lab.evidence.results import NotOnRecordError, Results
@@ -35,7 +35,8 @@ def _null(results: Results) -> Outcome:
         agree.append(abs(centre) < 0.02 and gamma > centre + DEVIATIONS * spread)
         close.append(near(gamma, 0.068, 0.068, COSINE_TOLERANCE))
         words.append(against(gamma, (centre, spread)))
-    return Outcome(by_cases(agree, close), "; ".join(words))
+    cases = {"Γ is far above that of fresh feedback, which is near zero": agree}
+    return weighed("; ".join(words), cases, {"Γ is as published": close})
 
 
 def against(gamma: float, null: tuple[float, float]) -> str:
@@ -51,10 +52,11 @@ def _orders(results: Results) -> Outcome:
     if not all(found):
         raise NotOnRecordError(f"audit_{SOURCE}.json has no orders of aggregation of dfa on some seed")
     agree = [min(orders) < 0 < max(orders) for orders in found]
-    close = [near(min(orders), -0.028, -0.028, COSINE_TOLERANCE) for orders in found]
-    close += [near(max(orders), 0.074, 0.074, COSINE_TOLERANCE) for orders in found]
+    lowest = [near(min(orders), -0.028, -0.028, COSINE_TOLERANCE) for orders in found]
+    highest = [near(max(orders), 0.074, 0.074, COSINE_TOLERANCE) for orders in found]
     words = "; ".join(f"{signed(min(orders))} to {signed(max(orders))}" for orders in found)
-    return Outcome(by_cases(agree, close), f"the sign flips on {count(agree, 'seeds')}: {words}")
+    figures = {"the lowest Γ is as published": lowest, "the highest Γ is as published": highest}
+    return weighed(f"the sign flips on {count(agree, 'seeds')}: {words}", {"the sign flips": agree}, figures)
 
 
 def at_site_zero(reports: list[DiagnosticReport]) -> tuple[list[bool], str]:
@@ -67,7 +69,7 @@ def at_site_zero(reports: list[DiagnosticReport]) -> tuple[list[bool], str]:
 
 def _site_zero(results: Results) -> Outcome:
     agree, words = at_site_zero(results.reports(SOURCE, "dfa"))
-    return Outcome(by_cases(agree), words)
+    return weighed(words, {"site 0 alone is aligned": agree})
 
 
 def has_deep_alignment(report: DiagnosticReport) -> bool:
@@ -81,7 +83,8 @@ def _penalised(results: Results) -> Outcome:
     agree = [has_deep_alignment(report) for report in reports]
     close = [near(deep_block_cosine(report), 0.151, 0.151, COSINE_TOLERANCE) for report in reports]
     words = [against(deep_block_cosine(report), block_null(report, first=1)) for report in reports]
-    return Outcome(by_cases(agree, close), "; ".join(words))
+    cases = {"the deep cosine is far above its null": agree}
+    return weighed("; ".join(words), cases, {"the deep cosine is as published": close})
 
 
 def _created(results: Results) -> Outcome:
@@ -98,7 +101,9 @@ def _created(results: Results) -> Outcome:
     early = [mean(deep[seed][:FIRST_EPOCHS]) for seed in seeds]
     words = f"with the penalty it is there on {count(there, 'seeds')}; without, it stays at its null on "
     words += f"{count(never, 'seeds')}, {span(early)} in the first epochs and at most {span(largest.values())}"
-    return Outcome(by_cases([a and b for a, b in zip(there, never, strict=True)]), words)
+    status = by_cases([a and b for a, b in zip(there, never, strict=True)])
+    parts = {"with the penalty it is there": there, "without the penalty it never is": never}
+    return weighed(words, parts, status=status)
 
 
 CLAIMS = (

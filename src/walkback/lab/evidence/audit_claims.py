@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
+from walkback.lab.evidence.claim import Claim, Outcome, Parts, Status, near, same_scale, weighed
 from walkback.lab.evidence.deciding import (
     FAILING,
     PRESET,
@@ -30,11 +30,13 @@ Range = tuple[float, float]
 RULE = "Accuracy within 3 points of the published range, norms within a factor of ten of theirs"
 
 
-def _figures(report: DiagnosticReport, acc: Range, norm: Range | None, gradient: Range | None) -> bool:
-    agree = [near(report.headline_acc, *acc)]
-    agree += [same_scale(last(report.residual_norms), *norm)] if norm else []
-    agree += [same_scale(last(report.bp_grad_norms), *gradient)] if gradient else []
-    return all(agree)
+def _figures(reports: list[DiagnosticReport], acc: Range, norm: Range | None, gradient: Range | None) -> Parts:
+    found = {"the accuracy is as published": [near(r.headline_acc, *acc) for r in reports]}
+    if norm:
+        found["‖h_L‖ is as published"] = [same_scale(last(r.residual_norms), *norm) for r in reports]
+    if gradient:
+        found["‖g_L‖ is as published"] = [same_scale(last(r.bp_grad_norms), *gradient) for r in reports]
+    return found
 
 
 def _words(reports: list[DiagnosticReport]) -> str:
@@ -44,15 +46,15 @@ def _words(reports: list[DiagnosticReport]) -> str:
 def _trustworthy(results: Results, label: str, acc: Range, norm: Range, gradient: Range) -> Outcome:
     reports = results.reports(RECORD, label)
     agree = [passes(report, PUBLISHED) for report in reports]
-    figures = [_figures(report, acc, norm, gradient) for report in reports]
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} trustworthy; {_words(reports)}")
+    words = f"{count(agree, 'seeds')} trustworthy; {_words(reports)}"
+    return weighed(words, {"(a) to (d) pass": agree}, _figures(reports, acc, norm, gradient))
 
 
 def _passing(results: Results, label: str, acc: Range, norm: Range, gradient: Range) -> Outcome:
     reports = results.reports(EP, label)
     agree = [passes(report, "abc") for report in reports]
-    figures = [_figures(report, acc, norm, gradient) for report in reports]
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} pass (a), (b), (c); {_words(reports)}")
+    words = f"{count(agree, 'seeds')} pass (a), (b), (c); {_words(reports)}"
+    return weighed(words, {"(a), (b) and (c) pass": agree}, _figures(reports, acc, norm, gradient))
 
 
 def _walked_back(
@@ -60,8 +62,8 @@ def _walked_back(
 ) -> Outcome:
     reports = results.reports(SOURCE, label)
     agree = [all_fire(report, "abd") for report in reports]
-    figures = [_figures(report, acc, norm, gradient) for report in reports]
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} fire (a), (b) and (d); {_words(reports)}")
+    words = f"{count(agree, 'seeds')} fire (a), (b) and (d); {_words(reports)}"
+    return weighed(words, {"(a), (b) and (d) fire": agree}, _figures(reports, acc, norm, gradient))
 
 
 def _mixed_drift(results: Results) -> Outcome:
@@ -69,15 +71,19 @@ def _mixed_drift(results: Results) -> Outcome:
     mixed = [label for label, states in fired.items() if any(states) and not all(states)]
     words = ", ".join(f"{label} {count(states, 'seeds')}" for label, states in fired.items())
     named = f"; mixed: {', '.join(mixed)}" if mixed else "; none is mixed"
-    return Outcome(Status.REPRODUCED if mixed else Status.NOT_REPRODUCED, f"(c) fires on {words}{named}")
+    status = Status.REPRODUCED if mixed else Status.NOT_REPRODUCED
+    return weighed(
+        f"(c) fires on {words}{named}", {"(c) is mixed over the seeds of one method": [bool(mixed)]}, status=status
+    )
 
 
 def _frozen(results: Results) -> Outcome:
     scores = [r.frozen_baseline_acc for r in results.reports(SOURCE, "dfa") if r.frozen_baseline_acc is not None]
     if len(scores) < SEEDS_NEEDED:
         raise NotOnRecordError(f"audit_{SOURCE}.json has {len(scores)} frozen baselines of dfa")
-    status = by_cases([near(mean(scores), 0.349, 0.349)], [near(mean(scores), 0.349, 0.349, 0.01)])
-    return Outcome(status, f"mean {written(mean(scores))}, seeds {span(scores)}")
+    cases = {"the mean is within 3 points": [near(mean(scores), 0.349, 0.349)]}
+    figures = {"the mean is within 1 point": [near(mean(scores), 0.349, 0.349, 0.01)]}
+    return weighed(f"mean {written(mean(scores))}, seeds {span(scores)}", cases, figures)
 
 
 CLAIMS = (

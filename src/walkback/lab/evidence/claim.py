@@ -7,10 +7,11 @@ there, whether a seed, a baseline or an audit, is `not run`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from walkback.errors import RecordError
 from walkback.lab.evidence.results import NotOnRecordError, Results
@@ -33,19 +34,32 @@ class Status(str, Enum):
 
 
 class Outcome(NamedTuple):
-    """A status and the figures it rests on."""
+    """A status, the figures it rests on, and which parts of the claim hold and which do not."""
 
     status: Status
     measured: str
+    holds: tuple[str, ...] = ()
+    fails: tuple[str, ...] = ()
 
 
 class Decided(NamedTuple):
     """A claim with what the results say of it."""
 
     claim: Claim
-    status: Status
-    measured: str
+    outcome: Outcome
     sources: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...] = ()
+    """The rows of audits that it is about: label, seed and the run's id."""
+
+    @property
+    def status(self) -> Status:
+        """What became of it."""
+        return self.outcome.status
+
+    @property
+    def measured(self) -> str:
+        """The figures that it rests on; of a claim that was not run, what is missing."""
+        return self.outcome.measured
 
 
 @dataclass(frozen=True)
@@ -81,7 +95,7 @@ class Claim:
                 f"{self.id} cannot be decided from {read}: {type(error).__name__} {error}. "
                 f"Make it again with: {self.command}"
             ) from error
-        return Decided(self, outcome.status, outcome.measured, tuple(reader.sources))
+        return Decided(self, outcome, tuple(reader.sources), tuple(reader.rows_asked()))
 
 
 def by_cases(agree: Sequence[bool], figures: Sequence[bool] = ()) -> Status:
@@ -89,6 +103,26 @@ def by_cases(agree: Sequence[bool], figures: Sequence[bool] = ()) -> Status:
     if not any(agree):
         return Status.NOT_REPRODUCED
     return Status.REPRODUCED if all(agree) and all(figures) else Status.PARTLY
+
+
+Parts = Mapping[str, Sequence[bool]]
+"""What a rule asks, in words, and whether it holds on each network, or of the one figure that it is about."""
+
+
+def weighed(
+    measured: str, cases: Parts, figures: Parts = MappingProxyType({}), status: Status | None = None
+) -> Outcome:
+    """An outcome that says which half of the claim holds; by `by_cases`, unless the rule has a status of its own."""
+    parts = {what: found for what, found in (*cases.items(), *figures.items()) if found}
+    of_each = [[one for found in group.values() for one in found] for group in (cases, figures)]
+    holds = tuple(_counted(what, found) for what, found in parts.items() if all(found))
+    fails = tuple(_counted(what, found) for what, found in parts.items() if not all(found))
+    return Outcome(status or by_cases(*of_each), measured, holds, fails)
+
+
+def _counted(what: str, found: Sequence[bool]) -> str:
+    """`(a) fires (2 of 3)`, or the words alone where there is one thing to count."""
+    return what if len(found) == 1 else f"{what} ({sum(found)} of {len(found)})"
 
 
 def near(value: float | None, low: float, high: float, tolerance: float = ACCURACY_TOLERANCE) -> bool:

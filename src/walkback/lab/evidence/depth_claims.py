@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from walkback.lab.evidence.alignment_claims import at_site_zero
-from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near
+from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, near, weighed
 from walkback.lab.evidence.deciding import accuracy, count, fires, known, mean, span
 from walkback.lab.evidence.results import NotOnRecordError, Results
 from walkback.lab.evidence.source_deciding import (
@@ -35,17 +35,22 @@ def _two_blocks(results: Results) -> Outcome:
     fails = [fires(report, "d") for report in reports]
     under = [known(report.reading("d").value, "the margin", report) < 0 for report in reports]
     gammas = [block_gamma(report) for report, failed in zip(reports, fails, strict=True) if failed]
-    figures = [near(gamma, 0.47, 0.49, COSINE_TOLERANCE) for gamma in gammas]
-    status = by_cases([any(fails)], [any(under), not all(under), *figures])
+    figures = {
+        "some seeds are under frozen": [any(under)],
+        "some are not": [not all(under)],
+        "Γ where (d) fires is as published": [near(gamma, 0.47, 0.49, COSINE_TOLERANCE) for gamma in gammas],
+    }
     words = f"(d) fires on {count(fails, 'seeds')}, under frozen are {sum(under)}; Γ where it fires {span(gammas)}"
-    return Outcome(status, f"{words}; margins in points {span(report.reading('d').value for report in reports)}")
+    words += f"; margins in points {span(report.reading('d').value for report in reports)}"
+    return weighed(words, {"(d) fires on some seed": [any(fails)]}, figures)
 
 
 def _every_depth(results: Results) -> Outcome:
     reports = results.reports(DEPTH, "dfa depth 4", "dfa depth 8")
     agree, words = at_site_zero(reports)
     close = [near(block_cosines(report)[0], 0.377, 0.400, COSINE_TOLERANCE) for report in reports]
-    return Outcome(by_cases(agree, close), f"{count(agree, 'networks')} of 4 and 8 blocks: {words}")
+    words = f"{count(agree, 'networks')} of 4 and 8 blocks: {words}"
+    return weighed(words, {"site 0 alone is aligned": agree}, {"its cosine at site 0 is as published": close})
 
 
 def _rungs(results: Results, method: str) -> list[list[float]]:
@@ -67,7 +72,8 @@ def _ladder(results: Results) -> Outcome:
         f"BP rises with every k on {count(rises, 'seeds')}, in all by {span(gained)} points; DFA is best at k = 0 on "
     )
     words += f"{count(frozen_best, 'seeds')}; means by k: BP {_means(bp)}, DFA {_means(dfa)}"
-    return Outcome(by_cases([*rises, *frozen_best], [near(gain, 22, 23, 3.0) for gain in gained]), words)
+    cases = {"BP rises with every block that learns": rises, "DFA is best with none": frozen_best}
+    return weighed(words, cases, {"BP gains as much as published": [near(gain, 22, 23, 3.0) for gain in gained]})
 
 
 def _means(seeds: list[list[float]]) -> str:
@@ -87,19 +93,23 @@ def _cifar100(results: Results) -> Outcome:
     }
     agree = [accuracy(r) < low for label in frozen for r, low in zip(reports[label], frozen[label], strict=True)]
     means = {label: mean(map(accuracy, found)) for label, found in reports.items()}
-    figures = [near(means[label], published, published) for label, published in CIFAR100_PUBLISHED.items()]
-    figures += [near(mean(scores), 0.178, 0.178) for scores in frozen.values()]
+    figures = {
+        "mean accuracies are as published": [near(means[label], x, x) for label, x in CIFAR100_PUBLISHED.items()],
+        "frozen accuracies are as published": [near(mean(scores), 0.178, 0.178) for scores in frozen.values()],
+    }
     words = ", ".join(f"{label} {written(value)}" for label, value in means.items())
     low = ", ".join(f"{label} {written(mean(scores))}" for label, scores in frozen.items())
-    return Outcome(by_cases(agree, figures), f"under frozen are {count(agree, 'networks')}; {words}; frozen {low}")
+    words = f"under frozen are {count(agree, 'networks')}; {words}; frozen {low}"
+    return weighed(words, {"FA and DFA are under frozen": agree}, figures)
 
 
 def _costate(results: Results) -> Outcome:
     found = results.read(TOY)
     cosines = {method: float(found[method]) for method in COSTATE}
     agree = [cosines[method] >= 0.9 for method in ("state_bridge", "credit_bridge")]
-    figures = [near(cosines[method], value, value, COSINE_TOLERANCE) for method, value in COSTATE.items()]
-    return Outcome(by_cases(agree, figures), ", ".join(f"{label} {signed(value)}" for label, value in cosines.items()))
+    close = [near(cosines[method], value, value, COSINE_TOLERANCE) for method, value in COSTATE.items()]
+    words = ", ".join(f"{label} {signed(value)}" for label, value in cosines.items())
+    return weighed(words, {"both bridges reach 0.9": agree}, {"the cosines are as published": close})
 
 
 CLAIMS = (

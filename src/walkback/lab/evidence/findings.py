@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from walkback.lab.evidence import network_claims, time_claims
-from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases
+from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, weighed
 from walkback.lab.evidence.deciding import (
     FAILING,
     PRESET,
@@ -44,12 +44,15 @@ def _by_scale(results: Results) -> Outcome:
     healthy = [_scale_free(report) for report in results.reports(RECORD, "bp")]
     fired = [r for r in results.reports(RECORD, *FAILING) if fires(r, "b")]
     if not fired:
-        return Outcome(Status.NOT_REPRODUCED, "(b) fires on none of DFA, State Bridge and Credit Bridge")
+        words = "(b) fires on none of DFA, State Bridge and Credit Bridge"
+        return weighed(words, {"(b) fires on some of them": [False]}, status=Status.NOT_REPRODUCED)
     exact = [known(min(r.reference_fidelity or (math.nan,)), "the fidelity", r) for r in fired]
     sizes = [_scale_free(report) for report in fired]
-    agree = [f >= RELIABLE_FIDELITY and s >= min(healthy) for f, s in zip(exact, sizes, strict=True)]
+    exactly, large = [f >= RELIABLE_FIDELITY for f in exact], [size >= min(healthy) for size in sizes]
+    agree = [e and s for e, s in zip(exactly, large, strict=True)]
     words = f"fidelity {span(exact)}, scale-free gradient {span(sizes)} against {span(healthy)} for BP"
-    return Outcome(by_cases(agree), f"{count(agree, 'networks on which (b) fires')}; {words}")
+    parts = {"where (b) fires the gradient is exact": exactly, "free of scale it is as large as BP's": large}
+    return weighed(f"{count(agree, 'networks on which (b) fires')}; {words}", parts, status=by_cases(agree))
 
 
 def _scale_free(report: DiagnosticReport) -> float:
@@ -65,7 +68,11 @@ def _batch_size(results: Results) -> Outcome:
     small = [row["drift_share"] < SMALL_SHARE for row in recorded]
     agree = [mean(close) >= FORMULA_SHARE, mean(small) > 0.5]
     words = f"c(128) from ρ is within {FORMULA_TOLERANCE:g} of (c) on {count(close, 'networks')}"
-    return Outcome(by_cases(agree), f"{words}; ρ is under 1 % on {count(small, 'published firings')}")
+    parts = {
+        "the formula gives (c) on 90 % of the networks": agree[:1],
+        "most published firings are under 1 %": agree[1:],
+    }
+    return weighed(f"{words}; ρ is under 1 % on {count(small, 'published firings')}", parts)
 
 
 def _predicted(report: DiagnosticReport) -> float:
@@ -80,16 +87,21 @@ def _near_perfect(results: Results) -> Outcome:
     agree = [all_fire(r, "ab") and gamma >= 0.9 for r, gamma in zip(reports, deep, strict=True)]
     broken = [all_fire(r, "ab") for r in reports]
     words = f"(a) and (b) fire on {count(broken, 'seeds')}; deep cosine {span(deep)}"
-    return Outcome(by_cases(agree, [gamma >= 0.98 for gamma in deep]), words)
+    high = [gamma >= 0.98 for gamma in deep]
+    parts = {"(a) and (b) fire": broken, "the deep cosine is 0.98 or more": high}
+    return weighed(words, parts, status=by_cases(agree, high))
 
 
 def _without_norm(results: Results) -> Outcome:
     label = "dfa_textbook"
     grown = {r.seed: fires(r, "a") for r in results.reports(RECORD, label)}
     reports = results.reports(NO_NORM, label)
-    agree = [grown.get(r.seed, False) and passes(r, "a") for r in reports]
+    calm = [passes(report, "a") for report in reports]
+    agree = [grown.get(r.seed, False) and still for r, still in zip(reports, calm, strict=True)]
     words = f"with the norm (a) fires on {count(list(grown.values()), 'seeds')}"
-    return Outcome(by_cases(agree), f"{words}; without, growth {span(r.max_per_block_growth for r in reports)}")
+    parts = {"with the norm (a) fires": list(grown.values()), "without the norm it passes": calm}
+    words += f"; without, growth {span(r.max_per_block_growth for r in reports)}"
+    return weighed(words, parts, status=by_cases(agree))
 
 
 def _own_baseline(results: Results) -> Outcome:
@@ -100,7 +112,7 @@ def _own_baseline(results: Results) -> Outcome:
         agree.append(all(clear))
         margins = span(report.reading("d").value for report in reports)
         words.append(f"{label} clears (d) on {count(clear, 'seeds')}, margin in points {margins}")
-    return Outcome(by_cases(agree), "; ".join(words))
+    return weighed("; ".join(words), {"EP clears (d)": agree[:1], "BP clears (d)": agree[1:]})
 
 
 def _triangulated(results: Results) -> Outcome:
@@ -117,7 +129,7 @@ def _triangulated(results: Results) -> Outcome:
         for name, test in found.items()
     ]
     words += ["a block redrawn gives what its removal gives, and is not counted again"] if one_test else []
-    return Outcome(by_cases(agree), "; ".join(words))
+    return weighed("; ".join(words), {f"{names[n]} agrees": [a] for n, a in zip(found, agree, strict=True)})
 
 
 def _false_positives(results: Results) -> Outcome:
@@ -138,7 +150,9 @@ def _false_positives(results: Results) -> Outcome:
     told = [bool(case) and all(case) for case in (calm, confident, by_scale)]
     unjudged = sum(r.frozen_baseline_acc is None for r in healthy)
     words += f"; (d) not measured on {unjudged}" if unjudged else ""
-    return Outcome(by_cases(told, [not any(fires(r, "c") for r in healthy), not unjudged]), words)
+    names = ("(a) fires on none", "where (b) fires, the network is confident", "on failures (b) fires by scale")
+    figures = {"(c) fires on none": [not any(fires(r, "c") for r in healthy)], "(d) was measured": [not unjudged]}
+    return weighed(words, {name: [case] for name, case in zip(names, told, strict=True)}, figures)
 
 
 FINDINGS = (

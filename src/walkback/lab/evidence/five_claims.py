@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, same_scale
+from walkback.lab.evidence.claim import Claim, Outcome, Status, same_scale, weighed
 from walkback.lab.evidence.deciding import FAILING, LONG, PRESET, PUBLISHED, count, fires, passes, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.lab.evidence.source_deciding import (
@@ -30,9 +30,11 @@ def _gap(results: Results, letter: str, published: float) -> Outcome:
     reports = published_five(results)
     by_verdict = _ratio([(r, not passes(r, PUBLISHED)) for r in reports], letter)
     by_reading = _ratio([(r, fires(r, letter)) for r in reports], letter)
-    apart = [gap is not None and gap[2] >= FAR_APART for gap in (by_verdict, by_reading)]
-    status = by_cases(apart, [by_verdict is not None and same_scale(by_verdict[2], published, math.inf)])
-    return Outcome(status, f"by verdict {_gap_words(by_verdict)}; by ({letter}) itself {_gap_words(by_reading)}")
+    sides = {"trustworthy and walked back": by_verdict, f"passing and firing ({letter})": by_reading}
+    apart = {f"{n} are far apart": [gap is not None and gap[2] >= FAR_APART] for n, gap in sides.items()}
+    near_enough = by_verdict is not None and same_scale(by_verdict[2], published, math.inf)
+    words = f"by verdict {_gap_words(by_verdict)}; by ({letter}) itself {_gap_words(by_reading)}"
+    return weighed(words, apart, {"the gap is a tenth of the published one or more": [near_enough]})
 
 
 def _ratio(sides: list[tuple[DiagnosticReport, bool]], letter: str) -> tuple[float, float, float] | None:
@@ -58,7 +60,7 @@ def _low_drift(results: Results) -> Outcome:
         f"{label} {span(r.cross_batch_stability for r in reports if r.method_name == label)}" for label in ("bp", "ep")
     )
     agree = [passes(report, "c") for report in reports]
-    return Outcome(by_cases(agree), f"{count(agree, 'networks')} pass (c); {words}")
+    return weighed(f"{count(agree, 'networks')} pass (c); {words}", {"(c) passes": agree})
 
 
 def _utility(results: Results) -> Outcome:
@@ -72,7 +74,14 @@ def _utility(results: Results) -> Outcome:
     found = failing <= back["S_full"]
     status = Status.REPRODUCED if blind and each and exact else Status.PARTLY if blind and found else None
     words = "; ".join(f"{name} {len(labels)} of 5" for name, labels in back.items())
-    return Outcome(status or Status.NOT_REPRODUCED, f"{words}; S_full: {', '.join(sorted(back['S_full'])) or 'none'}")
+    words += f"; S_full: {', '.join(sorted(back['S_full'])) or 'none'}"
+    parts = {
+        "accuracy and Γ find none of the failures": [blind],
+        "(a), (b) and (d) find all three, each alone": [each],
+        "all four together find these three": [found],
+        "they find no other": [exact],
+    }
+    return weighed(words, parts, status=status or Status.NOT_REPRODUCED)
 
 
 def _policies(results: Results) -> dict[str, dict[str, tuple[int, int]]]:
@@ -80,6 +89,7 @@ def _policies(results: Results) -> dict[str, dict[str, tuple[int, int]]]:
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for audit, labels in ((LONG, ("bp",)), (SOURCE, FAILING), (EP, ("ep",))):
         study = results.study("ablation", audit)
+        results.about(audit, *labels)
         methods = {method["label"]: method for method in study["methods"] if method["label"] in labels}
         short = [label for label in labels if label not in methods or methods[label]["seeds"] < SEEDS_NEEDED]
         if short or study["without_alignment"] or any(study["unmeasured"].values()):

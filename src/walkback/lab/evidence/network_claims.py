@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from walkback.lab.evidence import source_deciding as source
-from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale
+from walkback.lab.evidence.claim import Claim, Outcome, Status, by_cases, near, same_scale, weighed
 from walkback.lab.evidence.deciding import (
     FAILING,
     LARGE_BATCH,
@@ -49,10 +49,13 @@ def _vit(results: Results) -> Outcome:
     runs = results.runs("temporal", VIT, "dfa")
     grown, vanished = ([first_epoch(run, key) for run in runs] for key in ("a", LARGE))
     agree = [a is not None and b is not None for a, b in zip(grown, vanished, strict=True)]
-    soon = [epoch is not None and epoch <= 2 for epoch in grown] + [b is not None and b <= 6 for b in vanished]
-    close = [near(run["final_accuracy"], 0.20, 0.26) for run in runs]
+    figures = {
+        "(a) fires by epoch 2": [epoch is not None and epoch <= 2 for epoch in grown],
+        f"(b) at {LARGE_BATCH} fires by epoch 6": [b is not None and b <= 6 for b in vanished],
+        "the accuracy is as published": [near(run["final_accuracy"], 0.20, 0.26) for run in runs],
+    }
     words = f"accuracy {span(run['final_accuracy'] for run in runs)}"
-    return Outcome(by_cases(agree, [*soon, *close]), f"{firsts(runs)}; {words}")
+    return weighed(f"{firsts(runs)}; {words}", {"(a) and (b) fire": agree}, figures)
 
 
 def firsts(runs: list[dict[str, Any]]) -> str:
@@ -69,7 +72,9 @@ def _cnn(results: Results) -> Outcome:
     reports = [report for audit, labels in places for report in results.reports(audit, *labels)]
     traces = [run for audit, labels in places for run in results.runs("temporal", audit, *labels)]
     never = {(run["label"], run["seed"]): first_epoch(run, "b") is None for run in traces}
-    agree = [fires(r, "a") == (r.method_name in grown) and never[r.method_name, r.seed] for r in reports]
+    expected = [fires(r, "a") == (r.method_name in grown) for r in reports]
+    quiet = [never[r.method_name, r.seed] for r in reports]
+    agree = [a and b for a, b in zip(expected, quiet, strict=True)]
     sizes = [(r.max_per_block_growth, (grown | calm)[r.method_name]) for r in reports]
     figures = [same_scale(size, published, published) for size, published in sizes]
     words = "; ".join(
@@ -77,7 +82,10 @@ def _cnn(results: Results) -> Outcome:
         f"acc {span(accuracy(r) for r in reports if r.method_name == label)}"
         for label in PUBLISHED_METHODS
     )
-    return Outcome(by_cases(agree, figures), f"(a) and (b) as published on {count(agree, 'networks')}; {words}")
+    parts = {"(a) fires on DFA and Credit Bridge, on no other": expected, "(b) fires at no epoch": quiet}
+    parts["the growth is as published"] = figures
+    words = f"(a) and (b) as published on {count(agree, 'networks')}; {words}"
+    return weighed(words, parts, status=by_cases(agree, figures))
 
 
 def _wide(results: Results) -> Outcome:
@@ -96,10 +104,14 @@ def _wide(results: Results) -> Outcome:
                 stronger.append(_growth(wide) > _growth(narrow))
     dfa = [_growth(r) for (label, _), r in networks.items() if label == "dfa d512"]
     bp = [accuracy(r) for (label, _), r in networks.items() if label == "bp d512"]
-    figures = stronger + [same_scale(g, 6e3, 7e4) for g in dfa] + [near(acc, 0.60, 0.61) for acc in bp]
+    figures = {
+        "the growth of DFA and the bridges is stronger": stronger,
+        "DFA's growth is as published": [same_scale(g, 6e3, 7e4) for g in dfa],
+        "BP's accuracy is as published": [near(acc, 0.60, 0.61) for acc in bp],
+    }
     words = f"(a) and (b) as at d = 256 on {count(agree, 'networks')}; growth is stronger on "
     words += f"{count(stronger, 'of DFA and the bridges')}; DFA growth {span(dfa)}, BP accuracy {span(bp)}"
-    return Outcome(by_cases(agree, figures), words)
+    return weighed(words, {"(a) and (b) read as at d = 256": agree}, figures)
 
 
 def _growth(report: DiagnosticReport) -> float:
@@ -115,10 +127,11 @@ def _terminal_norm(results: Results) -> Outcome:
         audit: [first_epoch(run, "b") is None for run in results.runs("temporal", audit, *labels)]
         for audit, labels in (UNNORMED | {FITTED: FITTED_UNNORMED}).items()
     }
-    agree = [all(states) for states in (*fired.values(), *quiet.values())]
+    parts = {f"(b) fires on DFA of {audit}": [all(states)] for audit, states in fired.items()}
+    parts |= {f"(b) never fires on {audit}": [all(states)] for audit, states in quiet.items()}
     words = [f"(b) fires on {count(states, 'seeds')} of DFA of {audit}" for audit, states in fired.items()]
     words += [f"never on {count(states, 'networks without a norm')} of {audit}" for audit, states in quiet.items()]
-    return Outcome(by_cases(agree), "; ".join(words))
+    return weighed("; ".join(words), parts)
 
 
 def _hidden_variable(results: Results) -> Outcome:
@@ -133,7 +146,9 @@ def _hidden_variable(results: Results) -> Outcome:
     missing = [audit for audit in (RECORD, VIT, CNN, STUDENT) if audit not in audits]
     words += [f"not on record: {', '.join(missing)}"] if missing else []
     status = by_cases(agree)
-    return Outcome(Status.PARTLY if missing and status is Status.REPRODUCED else status, "; ".join(words))
+    parts = {f"as found on {audit}": [case] for audit, case in zip(audits or [RECORD], agree, strict=True)}
+    parts |= {f"{audit} is on record": [False] for audit in missing}
+    return weighed("; ".join(words), parts, status=Status.PARTLY if missing and status is Status.REPRODUCED else status)
 
 
 def _made(audit: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from walkback.lab.evidence.claim import Claim, Outcome, by_cases, near, same_scale
+from walkback.lab.evidence.claim import Claim, Outcome, Parts, near, same_scale, weighed
 from walkback.lab.evidence.deciding import accuracy, count, fires, known, last, mean, passes, span
 from walkback.lab.evidence.results import Results
 from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, PENALTY, of_each_seed, shared_seeds
@@ -33,6 +33,12 @@ def repaired(results: Results, label: str) -> tuple[list[DiagnosticReport], list
     return [with_it[seed] for seed in seeds], [without[seed] for seed in seeds], mended
 
 
+def repair_parts(mended: list[bool]) -> Parts:
+    """The same, in two parts."""
+    half = len(mended) // 2
+    return {"the penalty repairs (a)": mended[:half], "the penalty repairs (b)": mended[half:]}
+
+
 def repair_words(mended: list[bool]) -> str:
     """On how many seeds (a) and (b) are repaired."""
     half = len(mended) // 2
@@ -44,16 +50,18 @@ def _repaired(results: Results) -> Outcome:
     reports, broken, mended = repaired(results, PENALISED)
     left = [fires(r, "d") for r in reports]
     margins = [r.reading("d").value for r in reports]
-    figures = [near(margin, 1.1, 1.1, 1.0) for margin in margins]
-    figures += [near(r.headline_acc, 0.36, 0.36) for r in reports]
-    figures += [same_scale(last(r.residual_norms), 4e4, 4e4) for r in reports]
-    figures += [same_scale(last(r.residual_norms), 4e8, 4e8) for r in broken]
-    figures += [same_scale(_middle_gradient(r), 5e-10, 5e-10) for r in broken]
-    figures += [same_scale(_middle_gradient(r), 1e-6, 1e-6) for r in reports]
+    figures = {
+        "the margin is as published": [near(margin, 1.1, 1.1, 1.0) for margin in margins],
+        "the accuracy with it is as published": [near(r.headline_acc, 0.36, 0.36) for r in reports],
+        "‖h_L‖ with it is as published": [same_scale(last(r.residual_norms), 4e4, 4e4) for r in reports],
+        "‖h_L‖ without it is as published": [same_scale(last(r.residual_norms), 4e8, 4e8) for r in broken],
+        "‖g_2‖ without it is as published": [same_scale(_middle_gradient(r), 5e-10, 5e-10) for r in broken],
+        "‖g_2‖ with it is as published": [same_scale(_middle_gradient(r), 1e-6, 1e-6) for r in reports],
+    }
     shown = {"‖h_L‖": lambda r: last(r.residual_norms), "‖g_2‖": _middle_gradient, "accuracy": accuracy}
     changes = ", ".join(f"{name} {span(map(of, broken))} → {span(map(of, reports))}" for name, of in shown.items())
     words = f"{repair_words(mended)}; (d) fires on {count(left, 'seeds')}; {changes}, margin in points {span(margins)}"
-    return Outcome(by_cases([*mended, *left], figures), words)
+    return weighed(words, {**repair_parts(mended), "(d) fires with it": left}, figures)
 
 
 def _middle_gradient(report: DiagnosticReport) -> float:
@@ -66,24 +74,24 @@ def _weak(results: Results) -> Outcome:
     strong, weak = results.reports(PENALTY, PENALISED), results.reports(PENALTY, WEAKLY)
     passing = {report.seed: passes(report, "d") for report in weak}
     agree = [fires(report, "d") and passing.get(report.seed, False) for report in strong]
-    figures = [near(report.reading("d").value, 2.3, 2.3, 1.0) for report in weak]
+    figures = {"the margin at 1e-3 is as published": [near(r.reading("d").value, 2.3, 2.3, 1.0) for r in weak]}
     margins = [span(report.reading("d").value for report in reports) for reports in (strong, weak)]
     words = f"it fires at 1e-2 and passes at 1e-3 on {count(agree, 'seeds')}; margin in points {' and '.join(margins)}"
-    return Outcome(by_cases(agree, figures), words)
+    return weighed(words, {"(d) fires at 1e-2 and passes at 1e-3": agree}, figures)
 
 
 def _two_by_two(results: Results) -> Outcome:
     means = {place: mean(map(accuracy, results.reports(*place))) for place in TWO_BY_TWO}
-    agree = [near(means[place], published, published) for place, published in TWO_BY_TWO.items()]
-    return Outcome(by_cases(agree), ", ".join(f"{label} {written(value)}" for (_, label), value in means.items()))
+    parts = {f"{place[1]} is as published": [near(means[place], x, x)] for place, x in TWO_BY_TWO.items()}
+    return weighed(", ".join(f"{label} {written(value)}" for (_, label), value in means.items()), parts)
 
 
 def _left(results: Results) -> Outcome:
     places = ((BP_PENALTY, "bp:penalty=0.01"), (PENALTY, PENALISED))
     bp, dfa = (mean(map(accuracy, results.reports(*place))) for place in places)
     gap = 100 * (bp - dfa)
-    status = by_cases([near(gap, 8.5, 34, 0)], [near(gap, 17, 17, 3)])
-    return Outcome(status, f"{signed(gap)} points")
+    cases = {"the gap is within a factor of two": [near(gap, 8.5, 34, 0)]}
+    return weighed(f"{signed(gap)} points", cases, {"it is within 3 points": [near(gap, 17, 17, 3)]})
 
 
 CLAIMS = (

@@ -17,6 +17,10 @@ SEEDS_NEEDED = 3
 """Of a method, for any claim on it: the published ones are of three."""
 
 
+RECORDED = "recorded_"
+"""How the name of an audit begins that another program made; studies of it are on record, its file is not."""
+
+
 class NotOnRecordError(Exception):
     """A result that a claim needs is not there; the claim was not run."""
 
@@ -39,6 +43,8 @@ class Results:
         if not self.folder.is_dir():
             raise InputError(f"there is no folder {self.folder}. Give the one that holds the results with --results.")
         self.sources: list[str] = []
+        self.asked: list[tuple[str, str]] = []
+        """The rows that a claim is about: the audit and the method's label, each once."""
         self._cache: dict[str, Any] = {} if cache is None else cache
 
     def reader(self) -> Results:
@@ -71,6 +77,7 @@ class Results:
         warn_of_stored(found, self.folder / file)
         seeds = [(report.method_name, report.seed) for report in found]
         self._finished_rows(file, labels)
+        self.about(audit, *labels or dict.fromkeys(label for label, _ in seeds))
         _require_seeds(file, seeds, labels or {label for label, _ in seeds})
         return [report for report in found if not labels or report.method_name in labels]
 
@@ -78,11 +85,24 @@ class Results:
         """The runs behind an audit's rows of these methods, all of whose seeds have to be there."""
         file = f"audit_{audit}.json"
         rows = self._finished_rows(file, labels)
+        self.about(audit, *labels)
         _require_seeds(file, [(row["label"], row["seed"]) for row in rows], labels)
         files = [f"runs/{checked_id(row['id'], self.folder / file)}.json" for row in rows]
         return [
             Run(row["label"], row["seed"], at, self._run(row["id"], at)) for row, at in zip(rows, files, strict=True)
         ]
+
+    def about(self, audit: str, *labels: str) -> None:
+        """Remember that a claim is about these rows of an audit."""
+        self.asked += [(audit, label) for label in labels if (audit, label) not in self.asked]
+
+    def rows_asked(self) -> list[dict[str, Any]]:
+        """The rows of audits that the claim is about, as far as they are on record and finished."""
+        found = []
+        for audit, label in self.asked:
+            rows = self.read(f"audit_{audit}.json").get("runs", ()) if self.has(f"audit_{audit}.json") else ()
+            found += [{**row, "audit": audit} for row in rows if row["label"] == label and not row["error"]]
+        return found
 
     def _run(self, run_id: str, file: str) -> dict[str, Any]:
         """What `runs/ID.json` holds, which has to be that run."""
@@ -91,19 +111,23 @@ class Results:
     def _finished_rows(self, file: str, labels: Sequence[str]) -> list[dict[str, Any]]:
         """The rows of an audit, of these methods if any are named; one that is not finished decides nothing."""
         rows = [row for row in self.read(file).get("runs", ()) if not labels or row["label"] in labels]
+        seeds: dict[str, list[bool]] = {}
         for row in rows:
-            if row["error"]:
-                raise NotOnRecordError(f"{file} has no finished run of {row['label']}, seed {row['seed']}")
+            seeds.setdefault(row["label"], []).append(not row["error"])
+        waiting = [f"{sum(done)} of {len(done)} seeds of {label}" for label, done in seeds.items() if not all(done)]
+        if waiting:
+            raise NotOnRecordError(f"not all runs are finished: {file} has {', '.join(waiting)}")
         return rows
 
     def study(self, study: str, audit: str) -> dict[str, Any]:
         """The answer of a study for an audit; one of an older version, or of the audit as it was, does not count."""
-        file = f"{study}_{audit}.json"
+        file, source = f"{study}_{audit}.json", f"audit_{audit}.json"
+        if not self.has(file) and not self.has(source) and not audit.startswith(RECORDED):
+            raise NotOnRecordError(f"{source} is not on record")
         answer = self.read(file)
         if answer.get("study_version") != STUDY_VERSION:
             again = f"walkback lab study {study.replace('_', '-')}"
             raise NotOnRecordError(f"{file} is of another version; make it again with: {again}")
-        source = f"audit_{audit}.json"
         if self.has(source):
             self.read(source)
             if answer.get("audit_digest") != audit_digest(read_json(self.folder / source)):
@@ -115,7 +139,10 @@ class Results:
         """The entries of a study that has one for each run, of these methods if any are named, on all their seeds."""
         self.study(study, audit)
         file = f"{study}_{audit}.json"
+        if self.has(f"audit_{audit}.json"):
+            self._finished_rows(f"audit_{audit}.json", labels)
         found = [run for run in self._entries(file, "runs") if not labels or run["label"] in labels]
+        self.about(audit, *labels or dict.fromkeys(run["label"] for run in found))
         seeds = [(run["label"], run["seed"]) for run in found]
         _require_seeds(file, seeds, labels or {label for label, _ in seeds})
         return found
@@ -134,4 +161,4 @@ def _require_seeds(file: str, found: Iterable[tuple[str, int | None]], labels: I
     for label in sorted(labels):
         seeds = sum(name == label for name, _ in pairs)
         if seeds < SEEDS_NEEDED:
-            raise NotOnRecordError(f"{file} has {seeds or 'no'} finished runs of {label}; a claim needs {SEEDS_NEEDED}")
+            raise NotOnRecordError(f"{file} has {seeds} of {SEEDS_NEEDED} seeds of {label}, and a claim needs all")

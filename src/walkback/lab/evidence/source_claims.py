@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, by_cases, near, same_scale
+from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, near, same_scale, weighed
 from walkback.lab.evidence.deciding import (
     accuracy,
     all_fire,
@@ -69,39 +69,51 @@ def _no_norm(results: Results) -> Outcome:
     agree, when = _grows_alone(runs)
     close = [near(run["final_accuracy"], 0.31, 0.34) for run in runs]
     words = f"accuracy {span(run['final_accuracy'] for run in runs)}"
-    return Outcome(by_cases(agree, [*when, *close]), f"{firsts(runs)}; {words}")
+    figures = {"(a) fires at the published epochs": when, "the accuracy is as published": close}
+    return weighed(f"{firsts(runs)}; {words}", {"(a) fires and (b) never does": agree}, figures)
 
 
 def _no_norm_norms(results: Results) -> Outcome:
     runs, reports = _without_norm(results), results.reports(NO_NORM, "dfa")
     agree, when = _grows_alone(runs)
-    figures = [same_scale(last(r.residual_norms), 1.2e7, 1.2e7) for r in reports]
-    figures += [same_scale(last(r.bp_grad_norms), 7.2e-4, 7.2e-4) for r in reports]
-    return Outcome(by_cases(agree, [*when, *figures]), f"{firsts(runs)}; {norm_words(reports)}")
+    figures = {
+        "(a) fires at the published epochs": when,
+        "‖h_L‖ is as published": [same_scale(last(r.residual_norms), 1.2e7, 1.2e7) for r in reports],
+        "‖g_L‖ is as published": [same_scale(last(r.bp_grad_norms), 7.2e-4, 7.2e-4) for r in reports],
+    }
+    return weighed(f"{firsts(runs)}; {norm_words(reports)}", {"(a) fires and (b) never does": agree}, figures)
 
 
 def _no_skip(results: Results) -> Outcome:
     reports = results.reports(NO_SKIP, "dfa")
     agree = [all_fire(report, "ab") for report in reports]
-    figures = [same_scale(last(r.residual_norms), 3e7, 1e8) for r in reports]
-    figures += [same_scale(last(r.bp_grad_norms), 1e-10, 3e-10) for r in reports]
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} fire (a) and (b); {norm_words(reports)}")
+    figures = {
+        "‖h_L‖ is as published": [same_scale(last(r.residual_norms), 3e7, 1e8) for r in reports],
+        "‖g_L‖ is as published": [same_scale(last(r.bp_grad_norms), 1e-10, 3e-10) for r in reports],
+    }
+    words = f"{count(agree, 'seeds')} fire (a) and (b); {norm_words(reports)}"
+    return weighed(words, {"(a) and (b) fire": agree}, figures)
 
 
 def _fa(results: Results) -> Outcome:
     fa, dfa = (of_each_seed(results, SOURCE, label) for label in ("fa_block", "dfa"))
     seeds = shared_seeds(fa, dfa)
     agree = [passes(fa[seed], "ab") and accuracy(fa[seed]) > accuracy(dfa[seed]) for seed in seeds]
+    cases = {"FA beats DFA and passes (a) and (b)": agree}
     blocks, scores = _mean_blocks(list(fa.values())), [mean(map(accuracy, each.values())) for each in (fa, dfa)]
     margins = [report.reading("d").value for report in fa.values()]
-    figures = [near(score, published, published) for score, published in zip(scores, (0.401, 0.306), strict=True)]
-    figures += [*_as_published(blocks), *(near(margin, 5.2, 5.2, 3.0) for margin in margins)]
+    figures = {
+        "mean accuracies are as published": [near(s, x, x) for s, x in zip(scores, (0.401, 0.306), strict=True)],
+        "mean cosines per block are as published": _as_published(blocks),
+        "the margin is as published": [near(margin, 5.2, 5.2, 3.0) for margin in margins],
+    }
     words = f"FA {written(scores[0])}, DFA {written(scores[1])}, margin of FA in points {span(margins)}; "
     words += f"per block {_signed(blocks)}; fired on FA: {fired_letters(fa.values())}"
     if results.has(f"audit_{DEPTH}.json"):
         won, by_depth = _by_depth(results)
-        agree, words = [*agree, *won], f"{words}; at d = 512, {by_depth}"
-    return Outcome(by_cases(agree, figures), words)
+        cases["the same at d = 512 with 4 and 8 blocks"] = won
+        words = f"{words}; at d = 512, {by_depth}"
+    return weighed(words, cases, figures)
 
 
 def _by_depth(results: Results) -> tuple[list[bool], str]:
@@ -135,7 +147,8 @@ def _one_block(results: Results) -> Outcome:
     cosines = [block_cosines(report) for report in reports]
     agree = [blocks[-1] >= 0.9 and max(map(abs, blocks[:-1])) <= 0.2 for blocks in cosines]
     words = "; ".join(map(_signed, cosines))
-    return Outcome(by_cases(agree, _as_published(_mean_blocks(reports))), f"{count(agree, 'seeds')}: {words}")
+    figures = {"mean cosines per block are as published": _as_published(_mean_blocks(reports))}
+    return weighed(f"{count(agree, 'seeds')}: {words}", {"the last block alone is aligned": agree}, figures)
 
 
 def _student(results: Results) -> Outcome:
@@ -147,7 +160,8 @@ def _student(results: Results) -> Outcome:
     growths = [max(map(_growth, course(run, "residual_norms", STUDENT_EPOCHS))) for run in runs]
     close = [growth <= 2 * STUDENT_GROWTH for growth in growths]
     words = f"(a) never fires on {count(agree, 'seeds')}; largest growth of any epoch {span(growths)}"
-    return Outcome(by_cases(agree, close), words)
+    figures = {"the largest growth is at most twice the published one": close}
+    return weighed(words, {"(a) fires at no epoch": agree}, figures)
 
 
 def _growth(norms: Sequence[float]) -> float:
@@ -155,14 +169,16 @@ def _growth(norms: Sequence[float]) -> float:
 
 
 def _random_targets(results: Results) -> Outcome:
-    agree, figures, words = [], [], []
+    cases, figures, words = {}, {}, []
     for label, (epoch, published) in RANDOM_NORMS.items():
         norms = [course(run, "residual_norms", epoch) for run in results.run_files(RANDOM, label)]
         ratios = [trace[-1][-1] / trace[0][-1] for trace in norms]
-        agree += [ratio < GROWN if label == "ep" else ratio >= GROWN for ratio in ratios]
-        figures += [same_scale(trace[-1][-1], published, published) for trace in norms]
+        expected = f"{label} does not grow" if label == "ep" else f"{label} grows"
+        cases[expected] = [ratio < GROWN if label == "ep" else ratio >= GROWN for ratio in ratios]
+        figures[f"‖h_L‖ of {label} is as published"] = [same_scale(t[-1][-1], published, published) for t in norms]
         words.append(f"{label} {span(trace[-1][-1] for trace in norms)} at epoch {epoch}, {span(ratios)} times")
-    return Outcome(by_cases(agree, figures), f"as published on {count(agree, 'networks')}; ‖h_L‖ {'; '.join(words)}")
+    agree = [one for found in cases.values() for one in found]
+    return weighed(f"as published on {count(agree, 'networks')}; ‖h_L‖ {'; '.join(words)}", cases, figures)
 
 
 PER_SAMPLE = (

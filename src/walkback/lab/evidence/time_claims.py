@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, Status, by_cases, near, same_scale
+from walkback.lab.evidence.claim import COSINE_TOLERANCE, Claim, Outcome, Status, by_cases, near, same_scale, weighed
 from walkback.lab.evidence.deciding import LARGE_BATCH, LONG, PRESET, RECORD, count, first_epoch, mean, span
 from walkback.lab.evidence.results import SEEDS_NEEDED, NotOnRecordError, Results
 from walkback.lab.evidence.source_deciding import AS_SOURCE, COMMANDS, LONG_EPOCHS, SOURCE, course
@@ -21,18 +22,25 @@ def _untrained(results: Results) -> Outcome:
     if any(n["near_chance"] is None for n in networks):
         raise NotOnRecordError(f"random_init_{RECORD}.json does not know what chance is")
     agree = [n["near_chance"] and n["verdict"] == "trustworthy" for n in networks]
-    figures = [_as_published(n) for n in networks]
+    parts = {
+        "it is at chance": [bool(n["near_chance"]) for n in networks],
+        "it is trustworthy": [n["verdict"] == "trustworthy" for n in networks],
+    }
+    figures = {name: [close(n) for n in networks] for name, close in AS_PUBLISHED.items()}
     words = (
         f"accuracy {span(n['accuracy'] for n in networks)}, ‖h_L‖ {span(n['residual_norms'][-1] for n in networks)}, "
         f"‖g_L‖ {span(n['bp_grad_norms'][-1] for n in networks)}, (c) {span(n['stability'] for n in networks)}"
     )
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} at chance and trustworthy; {words}")
+    status = by_cases(agree, [one for found in figures.values() for one in found])
+    return weighed(f"{count(agree, 'seeds')} at chance and trustworthy; {words}", parts | figures, status=status)
 
 
-def _as_published(n: dict[str, Any]) -> bool:
-    flat = all(near(norm, 8.7, 8.7, 0.87) for norm in n["residual_norms"])
-    steady = all(same_scale(norm, 8e-3, 8e-3, 1.25) for norm in n["bp_grad_norms"])
-    return flat and steady and near(n["stability"], 0.08, 0.18, 0.05)
+AS_PUBLISHED: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "‖h‖ is 8.7 at every site": lambda n: all(near(norm, 8.7, 8.7, 0.87) for norm in n["residual_norms"]),
+    "‖g‖ is 8e-3 at every site": lambda n: all(same_scale(norm, 8e-3, 8e-3, 1.25) for norm in n["bp_grad_norms"]),
+    "(c) is in the published range": lambda n: near(n["stability"], 0.08, 0.18, 0.05),
+}
+"""What a published untrained network looks like, figure by figure."""
 
 
 def _long(results: Results, study: str, audit: str, label: str) -> list[dict[str, Any]]:
@@ -49,11 +57,20 @@ def _early(results: Results) -> Outcome:
     quiet = [first_epoch(run, "a") is None and first_epoch(run, "b") is None for run in bp]
     fires = [first_epoch(run, "a") is not None and first_epoch(run, "b") is not None for run in dfa]
     published = {LARGE: (3, 4), "a": (8, 11)}
-    when = [same_scale(first_epoch(run, key), *epochs, 2) for run in dfa for key, epochs in published.items()]
+    when = {
+        f"{_named(key)} fires at the published epochs": [same_scale(first_epoch(run, key), *epochs, 2) for run in dfa]
+        for key, epochs in published.items()
+    }
     keys = {"(a)": "a", "(b)": "b", f"(b) at {LARGE_BATCH}": LARGE}
     words = ", ".join(f"{name} epoch {_epochs(dfa, key)}" for name, key in keys.items())
-    status = by_cases([all(fires) and all(quiet)], when)
-    return Outcome(status, f"DFA {words}; BP never fires (a) or (b) on {count(quiet, 'seeds')}")
+    status = by_cases([all(fires) and all(quiet)], [one for found in when.values() for one in found])
+    parts = {"(a) and (b) fire on DFA": fires, "neither fires on BP": quiet, **when}
+    return weighed(f"DFA {words}; BP never fires (a) or (b) on {count(quiet, 'seeds')}", parts, status=status)
+
+
+def _named(key: str) -> str:
+    """`(b) at 1024`, for the key of a study."""
+    return f"({key[0]}){key[1:]}"
 
 
 def _epochs(runs: list[dict[str, Any]], key: str) -> str:
@@ -64,12 +81,15 @@ def _stopping(results: Results) -> Outcome:
     stops = [run["stops"]["(a) or (b)"] for run in _long(results, "early_stop", SOURCE, "dfa")]
     known = [stop for stop in stops if stop is not None]
     if len(known) < len(stops):
-        return Outcome(Status.NOT_REPRODUCED, f"{len(stops) - len(known)} of {len(stops)} seeds never fire")
+        words = f"{len(stops) - len(known)} of {len(stops)} seeds never fire"
+        parts = {"(a) or (b) fires": [stop is not None for stop in stops]}
+        return weighed(words, parts, status=Status.NOT_REPRODUCED)
     saved = all(stop["saved"] >= 0.9 for stop in known)
     free = all(stop["cost_pp"] <= 1.0 for stop in known)
     words = f"saved {span(stop['saved'] for stop in known)}, cost in points {span(stop['cost_pp'] for stop in known)}"
     status = Status.REPRODUCED if saved and free else Status.PARTLY if saved or free else Status.NOT_REPRODUCED
-    return Outcome(status, f"stops at epoch {', '.join(str(stop['epoch']) for stop in known)}; {words}")
+    words = f"stops at epoch {', '.join(str(stop['epoch']) for stop in known)}; {words}"
+    return weighed(words, {"it saves 90 % or more": [saved], "it costs 1 point or less": [free]}, status=status)
 
 
 def _healthy_alignment(results: Results) -> Outcome:
@@ -78,13 +98,15 @@ def _healthy_alignment(results: Results) -> Outcome:
     positive = [min(gamma) > 0 for gamma in gammas]
     close = [near(end, 0.087, 0.107, COSINE_TOLERANCE) for gamma in gammas for end in (min(gamma), max(gamma))]
     words = ", ".join(f"{written(min(gamma))} to {written(max(gamma))}" for gamma in gammas)
-    return Outcome(by_cases(positive, close), f"Γ over the epochs of each seed: {words}")
+    figures = {"its lowest and highest are in the published range": close}
+    return weighed(f"Γ over the epochs of each seed: {words}", {"Γ is positive at every epoch": positive}, figures)
 
 
 def _order(results: Results) -> Outcome:
     runs = _long(results, "temporal", SOURCE, "dfa")
     agree = [_not_after(first_epoch(run, "a"), first_epoch(run, "b")) for run in runs]
-    before = [not _not_after(first_epoch(run, "b"), first_epoch(run, "a")) for run in runs]
+    not_before = [_not_after(first_epoch(run, "b"), first_epoch(run, "a")) for run in runs]
+    before = [fires and not late for fires, late in zip(agree, not_before, strict=True)]
     turned = [not _not_after(first_epoch(run, "a"), first_epoch(run, LARGE)) for run in runs]
     first, second, third = (_epochs(runs, key) for key in ("a", "b", LARGE))
     words = (
@@ -92,7 +114,8 @@ def _order(results: Results) -> Outcome:
     )
     words += count(agree, "seeds")
     turned_words = f"at {LARGE_BATCH} (b) epoch {third}: (b) first on {count(turned, 'seeds')}"
-    return Outcome(by_cases(agree, before), f"{words}; {turned_words}")
+    parts = {"(a) fires first or together with (b)": agree}
+    return weighed(f"{words}; {turned_words}", parts, {"(a) fires first": before})
 
 
 def _not_after(one: int | None, other: int | None) -> bool:

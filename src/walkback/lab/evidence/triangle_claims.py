@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from walkback.lab.evidence import functional_on_record as functional
 from walkback.lab.evidence.alignment_claims import DEVIATIONS, against, has_deep_alignment
-from walkback.lab.evidence.claim import ACCURACY_TOLERANCE, COSINE_TOLERANCE, Claim, Outcome, by_cases, near, same_scale
+from walkback.lab.evidence.claim import ACCURACY_TOLERANCE, COSINE_TOLERANCE, Claim, Outcome, near, same_scale, weighed
 from walkback.lab.evidence.deciding import accuracy, count, last, mean, norm_words, passes, span
-from walkback.lab.evidence.penalty_claims import repair_words, repaired
+from walkback.lab.evidence.penalty_claims import repair_parts, repair_words, repaired
 from walkback.lab.evidence.results import Results
 from walkback.lab.evidence.source_deciding import (
     AS_SOURCE,
@@ -69,7 +69,9 @@ ORDERS: dict[str, Callable[[Three], bool]] = {
         and abs(of[0].accuracy - of[2].accuracy) <= ACCURACY_TOLERANCE
     ),
     "the nudge": lambda of: of[1].nudge < 0 and of[1].nudge <= FAR * min(of[0].nudge, of[2].nudge),
-    "the training loss": lambda of: of[1].loss_decrease >= FAR * max(of[0].loss_decrease, of[2].loss_decrease, 0.0),
+    "the training loss": lambda of: (
+        of[1].loss_decrease > 0 and of[1].loss_decrease >= FAR * max(of[0].loss_decrease, of[2].loss_decrease)
+    ),
 }
 """Of DFA, State Bridge and Credit Bridge of one seed, whether each order is the published one."""
 
@@ -83,18 +85,21 @@ def _triangle(results: Results) -> Outcome:
         method: Published(*(mean(each) for each in zip(*seeds.values(), strict=True)))
         for method, seeds in found.items()
     }
-    figures = [near_published(means[method], PUBLISHED[method]) for method in PUBLISHED]
+    close = {method: near_published(means[method], PUBLISHED[method]) for method in PUBLISHED}
+    figures = {f"{figure} of {method} is as published": [c] for method in close for figure, c in close[method]}
     words = ", ".join(f"{name} on {count(seeds, 'seeds')}" for name, seeds in agree.items())
-    status = by_cases([case for seeds in agree.values() for case in seeds], figures)
-    return Outcome(status, f"ordered as published: {words}; {'; '.join(map(_words, means, means.values()))}")
+    words = f"ordered as published: {words}; {'; '.join(map(_words, means, means.values()))}"
+    return weighed(words, {f"{name} orders as published": seeds for name, seeds in agree.items()}, figures)
 
 
-def near_published(found: Published, published: Published) -> bool:
+def near_published(found: Published, published: Published) -> list[tuple[str, bool]]:
     """Accuracy within 3 points, cosine and ρ within 0.05, the nudge within a factor of ten and of the same sign."""
-    close = [near(found.accuracy, published.accuracy, published.accuracy)]
-    close += [near(found.cosine, published.cosine, published.cosine, COSINE_TOLERANCE)]
-    close += [near(found.rho, published.rho, published.rho, COSINE_TOLERANCE)]
-    return all([*close, same_scale(-found.nudge, -published.nudge, -published.nudge)])
+    return [
+        ("the accuracy", near(found.accuracy, published.accuracy, published.accuracy)),
+        ("the cosine", near(found.cosine, published.cosine, published.cosine, COSINE_TOLERANCE)),
+        ("ρ", near(found.rho, published.rho, published.rho, COSINE_TOLERANCE)),
+        ("the nudge", same_scale(-found.nudge, -published.nudge, -published.nudge)),
+    ]
 
 
 def _words(method: str, of: Published) -> str:
@@ -108,23 +113,29 @@ def _clears(results: Results) -> Outcome:
     reports = results.reports(PENALTY, "state_bridge:penalty=0.01")
     agree = [passes(report, "d") for report in reports]
     margins = [report.reading("d").value for report in reports]
-    figures = [near(margin, 10.4, 10.4, 3.0) for margin in margins]
-    figures += [near(accuracy(report), 0.453, 0.453) for report in reports]
+    figures = {
+        "the margin is as published": [near(margin, 10.4, 10.4, 3.0) for margin in margins],
+        "the accuracy is as published": [near(accuracy(report), 0.453, 0.453) for report in reports],
+    }
     words = f"margin in points {span(margins)}, accuracy {span(map(accuracy, reports))}"
-    return Outcome(by_cases(agree, figures), f"{count(agree, 'seeds')} clear (d); {words}")
+    return weighed(f"{count(agree, 'seeds')} clear (d); {words}", {"(d) passes": agree}, figures)
 
 
 def _scale_alone(results: Results) -> Outcome:
     reports, _, mended = repaired(results, WEAKEST)
     still = [not has_deep_alignment(report) for report in reports]
-    figures = [near(accuracy(r), 0.360, 0.360) for r in reports]
-    figures += [near(deep_block_cosine(r), -0.020, -0.020, COSINE_TOLERANCE) for r in reports]
-    figures += [same_scale(last(r.residual_norms), 2.2e4, 2.2e4) for r in reports]
-    figures += [same_scale(last(r.bp_grad_norms), 7e-7, 7e-7) for r in reports]
+    figures = {
+        "the accuracy is as published": [near(accuracy(r), 0.360, 0.360) for r in reports],
+        "the deep cosine is as published": [
+            near(deep_block_cosine(r), -0.020, -0.020, COSINE_TOLERANCE) for r in reports
+        ],
+        "‖h_L‖ is as published": [same_scale(last(r.residual_norms), 2.2e4, 2.2e4) for r in reports],
+        "‖g_L‖ is as published": [same_scale(last(r.bp_grad_norms), 7e-7, 7e-7) for r in reports],
+    }
     deep = "; ".join(against(deep_block_cosine(r), block_null(r, first=1)) for r in reports)
     words = f"{norm_words(reports)}, accuracy {span(map(accuracy, reports))}"
-    status = by_cases([*mended, *still], figures)
-    return Outcome(status, f"{repair_words(mended)}; no deep alignment on {count(still, 'seeds')}: {deep}; {words}")
+    words = f"{repair_words(mended)}; no deep alignment on {count(still, 'seeds')}: {deep}; {words}"
+    return weighed(words, {**repair_parts(mended), "there is no deep alignment": still}, figures)
 
 
 CLAIMS = (

@@ -23,6 +23,7 @@ from walkback.addresses import allow
 from walkback.errors import InputError, RunTaken, WalkbackError
 from walkback.lab.grids.run_queue import LOOK_SECONDS, RunQueue
 from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.hardware import CPU, checked_word, device_of
 from walkback.lab.runs.progress import EpochDone
 from walkback.lab.runs.store import RunStore, StoredRun, open_store
 
@@ -70,6 +71,9 @@ class Executor(Protocol):
         """Be ready to train; how many runs are trained at once."""
         ...
 
+    def refuse(self, runs: Sequence[RunConfig]) -> None:
+        """Raise for the first run that cannot be trained there, as far as that is known before it is tried."""
+
     def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
         """Train every run to its end; `tell` hears how it goes, of each run `Ended` last and once."""
 
@@ -77,14 +81,22 @@ class Executor(Protocol):
 class LocalProcesses:
     """Worker processes of this machine, each with one thread."""
 
-    def __init__(self, workers: int = WORKERS, niceness: int = NICENESS) -> None:
+    def __init__(self, workers: int = WORKERS, niceness: int = NICENESS, device: str = CPU) -> None:
         if workers < 1:
             raise InputError(f"{workers} workers were asked for; expected 1 or more.")
-        self.workers, self.niceness = workers, niceness
+        self.workers, self.niceness, self.device = workers, niceness, checked_word(device)
 
     def ready(self) -> AbstractContextManager[int]:
         """This machine is."""
         return nullcontext(self.workers)
+
+    def refuse(self, runs: Sequence[RunConfig]) -> None:
+        """The device may not be there, or not be one for a run's precision."""
+        from walkback.lab.runs.mixed import refuse_precision
+
+        device = device_of(self.device)
+        for config in runs:
+            refuse_precision(config, device)
 
     def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
         """Hand out the runs in their order; a worker that dies costs its run, and is replaced."""
@@ -104,23 +116,23 @@ class LocalProcesses:
                 ready = wait(busy, LOOK_SECONDS if queue.watched else None)
                 for position, worker in enumerate(pool):
                     if worker.connection in ready and not worker.pass_on(heard):
-                        pool[position] = self._worker(store)
+                        pool[position] = self._worker(store, position)
 
     @contextmanager
     def _pool(self, store: RunStore, size: int) -> Iterator[list[Worker]]:
-        pool = [self._worker(store) for _ in range(size)]
+        pool = [self._worker(store, number) for number in range(size)]
         try:
             yield pool
         finally:
             for worker in pool:
                 worker.end()
 
-    def _worker(self, store: RunStore) -> Worker:
+    def _worker(self, store: RunStore, number: int) -> Worker:
         # Not forked: a copy of a process whose torch has threads may hang.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         places = (store.address, str(store.archive.resolve()))
-        process = context.Process(target=_work, args=(theirs, *places, self.niceness), daemon=True)
+        process = context.Process(target=_work, args=(theirs, *places, self.niceness, self.device, number), daemon=True)
         process.start()
         theirs.close()
         return Worker(process, ours)
@@ -170,7 +182,7 @@ class Worker:
         self.process.join()
 
 
-def _work(connection: Connection[Any, Any], root: str, archive: str, niceness: int) -> None:
+def _work(connection: Connection[Any, Any], root: str, archive: str, niceness: int, device: str, number: int) -> None:
     """What a worker does: train what it is given, until there is nobody left to give."""
     # Ctrl-C reaches the whole group; the parent alone decides what follows from it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -183,7 +195,7 @@ def _work(connection: Connection[Any, Any], root: str, archive: str, niceness: i
             settings = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(trained(settings, store, connection.send))
+        connection.send(trained(settings, store, connection.send, device=device, number=number))
 
 
 def _end_with_parent() -> None:
@@ -193,10 +205,19 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: float = 0.0) -> Ended | Elsewhere:
+def trained(
+    settings: dict[str, Any],
+    store: RunStore,
+    send: Tell,
+    patience: float = 0.0,
+    *,
+    device: str = CPU,
+    number: int = 0,
+) -> Ended | Elsewhere:
     """Train one run; whatever goes wrong with it is the run's error and nobody else's.
 
-    A run that another process is still training after `patience` seconds is left to that one.
+    A run that another process is still training after `patience` seconds is left to that one. Of several GPUs, the
+    worker of that number takes its own.
     """
     from walkback.lab.runs.assembly import keep_dataset
     from walkback.lab.runs.train import train_or_resume
@@ -207,7 +228,7 @@ def trained(settings: dict[str, Any], store: RunStore, send: Tell, patience: flo
     try:
         if not _is_free(store.run(config), patience):
             return Elsewhere(config.run_id)
-        train_or_resume(config, store, _Reporter(config.run_id, send))
+        train_or_resume(config, store, _Reporter(config.run_id, send), device_of(device, number))
     except RunTaken:  # in the moment since
         return Elsewhere(config.run_id)
     except WalkbackError as error:

@@ -20,6 +20,7 @@ from walkback.lab.grids.executors import Elsewhere, Ended, Reached, Tell
 from walkback.lab.grids.ray_connection import connect, use_token
 from walkback.lab.grids.ray_tasks import Letter, Mailbox, train_on_node
 from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.hardware import AUTO, CPU, checked_word
 from walkback.lab.runs.lease import Claim
 from walkback.lab.runs.objects import is_address
 from walkback.lab.runs.store import RunStore
@@ -43,12 +44,13 @@ class Attempts:
 class RayCluster:
     """The nodes of a Ray cluster, or a Ray of this machine alone."""
 
-    def __init__(self, address: str, cpus_per_run: float = 1.0, gpus_per_run: float = 0.0) -> None:
+    def __init__(self, address: str, cpus_per_run: float = 1.0, gpus_per_run: float = 0.0, device: str = AUTO) -> None:
         if not cpus_per_run > 0 or not gpus_per_run >= 0:
             raise InputError(
                 f"a run was given {cpus_per_run:g} CPUs and {gpus_per_run:g} GPUs; expected more than 0 CPUs, and 0 or "
                 "more GPUs."
             )
+        self.device = _checked_device(device, gpus_per_run)
         self.address = address
         self.needs = {"num_cpus": cpus_per_run, "num_gpus": gpus_per_run}
         use_token(address)
@@ -78,10 +80,31 @@ class RayCluster:
             )
         return places
 
+    def refuse(self, runs: Sequence[RunConfig]) -> None:
+        """What a run may be trained in hangs on the GPU that it gets; whether the node has one, the run says."""
+        import torch
+
+        from walkback.lab.runs.mixed import refuse_precision
+
+        for config in runs:
+            refuse_precision(config, torch.device("cuda" if self.needs["num_gpus"] and self.device != CPU else CPU))
+
     def execute(self, runs: Sequence[RunConfig], store: RunStore, tell: Tell) -> None:
         """Hand all runs to the cluster, and hear of each until it has ended."""
         with self.ready(), _marked(store) as mark:
-            Session(self.ray, self.needs, store, mark, tell).carry_out(runs)
+            Session(self.ray, self.needs, self.device, store, mark, tell).carry_out(runs)
+
+
+def _checked_device(device: str, gpus: float) -> str:
+    """The word for the device, where it is Ray that hands out the GPUs."""
+    if ":" in checked_word(device):
+        raise InputError(
+            f"--device {device} names one GPU, and with --ray it is Ray that hands them out. Use --device cuda with "
+            "--gpus-per-run 1."
+        )
+    if device == "cuda" and not gpus:
+        raise InputError("--device cuda with --ray needs a GPU for each run: add --gpus-per-run 1, or a part of one.")
+    return device
 
 
 def _runs_on(node: dict[str, float], needs: dict[str, float]) -> int:
@@ -115,6 +138,7 @@ class Session:
 
     ray: Any
     needs: dict[str, float]
+    device: str
     store: RunStore
     mark: str
     tell: Tell
@@ -151,7 +175,7 @@ class Session:
         attempt.number += 1
         claim = Claim(self.name, attempt.number)
         places = (self.store.address, str(self.store.archive.resolve()), self.mark)
-        task = self.task.remote(attempt.config.to_dict(), places, claim, self.mailbox)
+        task = self.task.remote(attempt.config.to_dict(), places, claim, self.mailbox, self.device)
         self.tasks[task] = run_id
 
     def _read(self, letters: Sequence[Letter]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from walkback.lab.grids.executors import Elsewhere, Ended, Event, trained
 from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.hardware import AUTO, CPU
 from walkback.lab.runs.lease import Claim
 from walkback.lab.runs.objects import is_address
 from walkback.lab.runs.remote_store import RemoteRunStore
@@ -52,7 +53,7 @@ class Mailbox:
 
 
 def train_on_node(
-    settings: dict[str, Any], places: tuple[str, str, str], claim: Claim, mailbox: Any
+    settings: dict[str, Any], places: tuple[str, str, str], claim: Claim, mailbox: Any, device: str
 ) -> Ended | Elsewhere:
     """What a task does: train one run from wherever it is."""
     address, archive, mark = places
@@ -69,9 +70,19 @@ def train_on_node(
     def send(event: Event) -> None:
         sent[:] = [mailbox.put.remote(Letter(claim.attempt, event))]
 
-    ended = trained(settings, store, send, PATIENCE_SECONDS)
+    ended = trained(settings, store, send, PATIENCE_SECONDS, device=_given(device))
     _arrived(sent)
     return ended
+
+
+def _given(device: str) -> str:
+    """The device that this task may use: with `auto` the GPU that Ray gave it, and none that it did not."""
+    if device != AUTO:
+        return device
+    import ray
+
+    # Ray shows a task its own GPUs alone, so the first that torch sees is the one. One that got none may see all.
+    return "cuda" if ray.get_runtime_context().get_accelerator_ids().get("GPU") else CPU
 
 
 def _arrived(sent: list[Any]) -> None:

@@ -28,13 +28,14 @@ def train_missing(
     """Train the runs to their end; the error of each that failed, by id.
 
     Data sets are fetched before any worker starts, so that no two of them fetch the same; `say` hears of it. A method
-    that is not defined on its network is refused before any run starts.
+    that is not defined on its network, or cannot be trained in its precision, is refused before any run starts.
     """
     from walkback.lab.runs.assembly import refuse_undefined
     from walkback.lab.zoo.datasets import fetch
 
     for name in dict.fromkeys(config.data for config in missing):
         fetch(name, progress=say)
+    executor.refuse(missing)
     refuse_undefined(missing)
     errors: dict[str, str] = {}
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from walkback.errors import InputError
 from walkback.lab.evidence import network_claims, penalty_claims
-from walkback.lab.evidence.deciding import PRESET, RECORD
+from walkback.lab.evidence.deciding import LONG, PRESET, RECORD
+from walkback.lab.evidence.source_deciding import COMMANDS, SOURCE
 from walkback.lab.present.networks import networks_in
 from walkback.lab.runs.store import RunStore, open_store
 from walkback.lab.studies.base import load_result
@@ -44,6 +45,15 @@ Plot = Callable[..., "Figure"]
 def _one_audit(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     found = list(targets) or [str(_on_record(results, RECORD, PRESET))]
     return plot(networks_in(found, store))
+
+
+def _headline(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
+    """BP and the source's methods, each of 100 epochs; BP has one definition and is on record beside others."""
+    if targets:
+        return plot(networks_in(targets, store))
+    long, source = _on_record(results, LONG, PRESET), _on_record(results, SOURCE, COMMANDS[SOURCE])
+    bp = [network for network in networks_in([str(long)], store) if network.report.method_name == "bp"]
+    return plot([*bp, *networks_in([str(source)], store)])
 
 
 def _given(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
@@ -95,6 +105,7 @@ def _sensitivity(plot: Plot, targets: Sequence[str], results: Path, store: RunSt
 
 
 _INPUTS = {
+    "headline": _headline,
     "audit": _one_audit,
     "temporal": _temporal,
     "penalty": _penalty,

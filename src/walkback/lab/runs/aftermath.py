@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from walkback.lab.runs.assembly import Assembly
@@ -24,12 +24,17 @@ DIGITS = 8
 
 
 def result_of(
-    config: RunConfig, run: Assembly, dataset: Dataset, trace: Sequence[EpochRecord], ended: str, commits: Sequence[str]
+    config: RunConfig,
+    run: Assembly,
+    dataset: Dataset,
+    trace: Sequence[EpochRecord],
+    ended: str,
+    made_by: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The whole record of a finished run.
 
-    `ended` says why it stopped before its last epoch, if it did; `commits` are those of the code that trained it,
-    several where it was resumed by another.
+    `ended` says why it stopped before its last epoch, if it did; `made_by` is the `commit` of the code that trained it
+    and what it was `trained_on`, several of each where it was resumed by or on another.
     """
     start = time.perf_counter()
     correct, batches = correct_on(run.method, dataset.test), held_out(dataset)
@@ -49,11 +54,11 @@ def result_of(
         "unmeasured": report if isinstance(report, str) else "",
         "depth": rounded(depth),
         "functional": rounded(functional_tests(config, run, batches)),
-        "correct": packed(correct.numpy()),
+        "correct": packed(correct.cpu().numpy()),
         "trace": [record.compact() for record in trace],
         "seconds": _seconds(trace, start),
         **stamp(),
-        "commit": ", ".join(commits),
+        **made_by,
     }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +14,13 @@ from torch import Tensor, nn
 from walkback.lab.registry import METHODS
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.derive import derived_seed
+from walkback.lab.runs.mixed import Mixed, mixed_for
 from walkback.lab.zoo import BlockModel, DataSpec, Method, StepResult, build_method, build_model, freeze
 from walkback.lab.zoo.contract import EVERYWHERE
 from walkback.lab.zoo.datasets import Dataset, load_dataset
+
+FUSED = ("cpu", "cuda", "mps")
+"""Devices on which torch has its optimizers in one kernel."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,20 @@ class Assembly:
     optimizer: torch.optim.Optimizer
     trained: dict[str, nn.Parameter]
     """What the optimizer moves, by the name that a checkpoint gives it."""
+    mixed: Mixed | None = None
+    """How a step computes in less than fp32; None in fp32."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where all of it is."""
+        return next(self.model.parameters()).device
+
+    def copied_to(self, device: torch.device) -> Assembly:
+        """The network and the method on another device, for measuring there; itself where it is there already."""
+        if device == self.device:
+            return self
+        model, method = copy.deepcopy((self.model, self.method))
+        return replace(self, model=model.to(device), method=method.to(device))
 
     def step(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """What a batch is learnt by: a step of the optimizer for each phase, whatever the method does around it."""
@@ -34,8 +53,12 @@ class Assembly:
         return results[0]
 
     def _phase(self, inputs: Tensor, targets: Tensor) -> StepResult:
-        result = self.method.accumulate(inputs, targets)
-        self.optimizer.step()
+        if self.mixed is None:
+            result = self.method.accumulate(inputs, targets)
+            self.optimizer.step()
+        else:
+            result = self.mixed.accumulate(self.method, inputs, targets)
+            self.mixed.step(self.optimizer)
         self.method.after_step()
         self.optimizer.zero_grad(set_to_none=True)
         return result
@@ -69,9 +92,10 @@ def initial_model(config: RunConfig, data: DataSpec, seed: int) -> BlockModel:
         return build_model(config.architecture, data, **config.architecture_options)
 
 
-def assemble(config: RunConfig, data: DataSpec) -> Assembly:
-    """The run at its start, before any step."""
-    model = freeze(initial_model(config, data, derived_seed(config.seed, "weights")), config.freezing)
+def assemble(config: RunConfig, data: DataSpec, device: torch.device | str = "cpu") -> Assembly:
+    """The run at its start, before any step; weights and feedback are drawn on the CPU, so are the same anywhere."""
+    device = torch.device(device)
+    model = freeze(initial_model(config, data, derived_seed(config.seed, "weights")), config.freezing).to(device)
     generator = torch.Generator().manual_seed(derived_seed(config.seed, "feedback"))
     method = build_method(config.method, model, generator, **config.method_options)
     method.at(config.done_after(0))
@@ -81,7 +105,8 @@ def assemble(config: RunConfig, data: DataSpec) -> Assembly:
         for name, parameter in module.named_parameters()
         if parameter.requires_grad
     }
-    return Assembly(model, method, _optimizer(config, list(trained.values())), trained)
+    optimizer = _optimizer(config, list(trained.values()), fused=device.type in FUSED)
+    return Assembly(model, method, optimizer, trained, mixed_for(config.precision, device))
 
 
 def refuse_undefined(configs: Iterable[RunConfig]) -> None:
@@ -100,12 +125,12 @@ def refuse_undefined(configs: Iterable[RunConfig]) -> None:
             assemble(config, dataset_of(config).spec)
 
 
-def _optimizer(config: RunConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+def _optimizer(config: RunConfig, parameters: list[nn.Parameter], *, fused: bool) -> torch.optim.Optimizer:
     rate, decay = config.learning_rate, config.weight_decay
     if config.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=rate, momentum=config.momentum, weight_decay=decay, fused=True)
+        return torch.optim.SGD(parameters, lr=rate, momentum=config.momentum, weight_decay=decay, fused=fused)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=rate, weight_decay=decay, fused=True)
+    return kind(parameters, lr=rate, weight_decay=decay, fused=fused)
 
 
 def rate_at(config: RunConfig, step: int, steps: int) -> float:

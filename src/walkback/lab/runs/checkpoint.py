@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +23,7 @@ from walkback.errors import DamagedCheckpoint, RunError, WalkbackWarning
 from walkback.lab.runs import random_state
 from walkback.lab.runs.assembly import Assembly
 from walkback.lab.runs.config import RunConfig
+from walkback.lab.runs.hardware import CPU_IN_FP32
 from walkback.protocol.schema import parse_json, write_whole
 
 FORMAT, VERSION = "walkback checkpoint", "2"
@@ -43,9 +45,11 @@ class Checkpoint:
     random_words: str
     commits: tuple[str, ...] = ()
     """Of the code that trained it so far."""
+    trained_on: tuple[dict[str, Any], ...] = (CPU_IN_FP32,)
+    """What trained it so far, as `hardware` tells it; one that does not say is from before there was a choice."""
 
     def part(self, name: str) -> dict[str, Tensor]:
-        """The tensors of one part: `model`, `method`, `optimizer` or `random`."""
+        """The tensors of one part: `model`, `method`, `optimizer`, `random` or `scaler`."""
         prefix = f"{name}/"
         return {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
 
@@ -54,7 +58,9 @@ class Checkpoint:
         self.restore_networks(run)
         try:
             self._restore_optimizer(run)
-            random_state.restore(self.part("random"), self.random_words)
+            random_state.restore(self.part("random"), self.random_words, run.device)
+            if run.mixed is not None:
+                run.mixed.restore(self.part("scaler"))
         except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
             raise self._misfit(error) from None
 
@@ -72,7 +78,8 @@ class Checkpoint:
             # A copy of its own: a tensor read from a file may lie at any address, and sums depend on that. And in the
             # parameter's layout, which a fused optimizer takes for granted.
             like = parameter if value.shape == parameter.shape else value
-            run.optimizer.state[parameter][entry] = torch.empty_like(like, dtype=value.dtype).copy_(value)
+            own = torch.empty_like(like, dtype=value.dtype, device=parameter.device)
+            run.optimizer.state[parameter][entry] = own.copy_(value)
         for name in sorted({key.rpartition("/")[0] for key in held}):
             there = sorted(run.optimizer.state[run.trained[name]])
             if there != moments:
@@ -118,9 +125,16 @@ def file_of(folder: Path, epoch: int) -> Path:
     return folder / f"epoch-{epoch:05d}{SUFFIX}"
 
 
-def save(folder: Path, config: RunConfig, epoch: int, run: Assembly, commits: Sequence[str] = ()) -> Path:
+def save(
+    folder: Path,
+    config: RunConfig,
+    epoch: int,
+    run: Assembly,
+    commits: Sequence[str] = (),
+    trained_on: Sequence[Mapping[str, Any]] = (CPU_IN_FP32,),
+) -> Path:
     """Write the checkpoint of this epoch, and let go of those before the one before it."""
-    tensors = {key: value.detach().contiguous() for key, value in _all_tensors(run).items()}
+    tensors = {key: value.detach().cpu().contiguous() for key, value in _all_tensors(run).items()}
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -128,6 +142,7 @@ def save(folder: Path, config: RunConfig, epoch: int, run: Assembly, commits: Se
         "config": json.dumps(config.to_dict()),
         "random": random_state.words(),
         "commits": json.dumps(list(commits)),
+        "trained_on": json.dumps(list(trained_on)),
     }
     header["digest"] = digest(tensors, header)
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +155,8 @@ def _all_tensors(run: Assembly) -> dict[str, Tensor]:
     parts: dict[str, Mapping[str, Tensor]] = {
         "model": run.model.state_dict(),
         "method": run.method.state_dict(),
-        "random": random_state.tensors(),
+        "random": random_state.tensors(run.device),
+        "scaler": {} if run.mixed is None else run.mixed.tensors(),
         "optimizer": {
             f"{name}/{entry}": torch.as_tensor(value)
             for name, parameter in run.trained.items()
@@ -205,13 +221,15 @@ def load(path: str | Path) -> Checkpoint:
         raise DamagedCheckpoint(f"checkpoint {source} is corrupt: its contents do not match its digest.")
     try:
         settings, epoch, commits = (parse_json(header[name]) for name in ("config", "epoch", "commits"))
+        trained_on = parse_json(header["trained_on"]) if "trained_on" in header else [CPU_IN_FP32]
         words, counted = header["random"], isinstance(epoch, int) and epoch >= 0 and isinstance(commits, list)
+        counted = counted and isinstance(trained_on, list) and all(isinstance(each, dict) for each in trained_on)
     except (KeyError, ValueError):
         counted = False
     if not counted:  # the digest is right, so no disk did this
         raise DamagedCheckpoint(f"checkpoint {source} does not say in its header what run and epoch it is of.")
     config = RunConfig.from_dict(settings, str(source))
-    return Checkpoint(source, config, epoch, tensors, words, tuple(map(str, commits)))
+    return Checkpoint(source, config, epoch, tensors, words, tuple(map(str, commits)), tuple(trained_on))
 
 
 def _refuse_other_formats(source: Path) -> None:

@@ -70,6 +70,9 @@ class RunConfig(Record):
     step_factor: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
     augment: bool = True
     """Crop and flip, as far as the data set declares them."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """In which the passes of a training step compute; weights and measurements are in fp32 always. On which device is
+    no setting of a run: see `hardware`."""
 
     def __init__(self, **given: Any) -> None:
         refuse_unknown_settings(given)
@@ -183,6 +186,7 @@ FLAGS = {
     "weight_decay": "--weight-decay",
     "schedule": "--schedule",
     "augment": "--no-augment",
+    "precision": "--precision",
 }
 """Settings with a flag of their own on the command line; other options are given with --set."""
 

@@ -54,7 +54,8 @@ def fresh_blocks(config: RunConfig, model: BlockModel, dataset: Dataset, draw: i
     be for a block that had been left at its initial weights.
     """
     seed = derived_seed(config.seed, "rerandomised blocks") + draw
-    blocks = list(initial_model(config, model.data, seed).blocks)
+    device = next(model.parameters()).device
+    blocks = list(initial_model(config, model.data, seed).to(device).blocks)
     if any(isinstance(module, _NormBase) for block in blocks for module in block.modules()):
         _settle_statistics(model, blocks, dataset.train.take(min(PROBE_SAMPLES, len(dataset.train))))
     for block in blocks:
@@ -93,14 +94,15 @@ def accuracies_with(model: BlockModel, changes: Sequence[Sequence[Change]], spli
 
     The states before a block do not depend on what replaces it, so only what follows is computed again.
     """
-    right = torch.zeros(len(changes), max(map(len, changes)), dtype=torch.int64)
+    right = torch.zeros(len(changes), max(map(len, changes)), dtype=torch.int64, device=split.labels.device)
     with evaluating(model), torch.no_grad():
         for inputs, targets in evaluation_batches(split, EVALUATION_BATCH):
             # The last site is read by the head alone, so there is one site more than blocks.
             for index, (read, stand_ins) in enumerate(zip(sites_of(model, inputs), changes, strict=False)):
                 for number, change in enumerate(stand_ins):
                     right[index, number] += right_answers(logits_from(model, index + 1, change(read)), targets)
-    return [[int(n) / split.labels.numel() for n in row[: len(c)]] for row, c in zip(right, changes, strict=True)]
+    counts, answers = right.tolist(), split.labels.numel()
+    return [[count / answers for count in row[: len(c)]] for row, c in zip(counts, changes, strict=True)]
 
 
 class _StandIn(SkiplessBlock):

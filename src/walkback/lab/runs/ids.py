@@ -60,6 +60,21 @@ def run_id_of(settings: Mapping[str, Any]) -> str:
     return hashed(changed)
 
 
+def all_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of a run by one name, such as `method.credit_site`, with the defaults that a record leaves out.
+
+    An older record lacks options that came later; it was trained as their defaults say.
+    """
+    known: dict[str, Any] = _defaults()["settings"]
+    found = {name: value for name, value in (known | dict(settings)).items() if name not in OWNERS}
+    for section, owner in OWNERS.items():
+        options = dict(settings.get(section) or {})
+        defaults = _defaults_of(section, settings[owner], options) or {}
+        kind = section.removesuffix("_options")
+        found |= {f"{kind}.{name}": _like(defaults.get(name), value) for name, value in (defaults | options).items()}
+    return found
+
+
 def frozen_settings(settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The settings of the matched frozen-blocks run; None for a run that is a baseline.
 

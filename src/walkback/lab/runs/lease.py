@@ -26,7 +26,8 @@ from walkback.protocol.schema import parse_json
 LEASE_SECONDS = 30.0
 """How long a lease that is not written to is good for."""
 LONG_AGO = 20 * LEASE_SECONDS
-"""After this long no difference between two machines' clocks makes a lease look dead."""
+"""A lease that was written to so long ago, by this machine's clock, is watched half as long: two machines' clocks may
+differ by any amount, or jump, and its owner writes twice in that time."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Lease:
         while not self._free(current := parsed(content := self.objects.read(self.key))):
             if current != seen:
                 seen, since, renewals = current, time.monotonic(), renewals + 1
-            if time.monotonic() - since > seconds:
+            if time.monotonic() - since > (seconds / 2 if _is_long_ago(current) else seconds):
                 break
             # Alive is who was seen to write; a store that answers slowly says nothing of it.
             if renewals and time.monotonic() - started > 2 * seconds:
@@ -89,7 +90,7 @@ class Lease:
             self._write()  # an earlier attempt renewed it meanwhile, and will notice
 
     def _free(self, current: dict[str, Any]) -> bool:
-        return not current or self.claim.outranks(current) or time.time() - current["renewed"] > LONG_AGO
+        return not current or self.claim.outranks(current)
 
     def _write(self, first: bool = False) -> None:
         content = {
@@ -129,10 +130,18 @@ def parsed(content: bytes | None) -> dict[str, Any]:
     return found if whole and isinstance(found.get("renewed"), int | float) else {}
 
 
+def _is_long_ago(current: dict[str, Any]) -> bool:
+    return bool(time.time() - current["renewed"] > LONG_AGO)
+
+
 def is_alive(objects: Objects, key: str) -> bool:
-    """Whether a lease was written to lately, by this machine's clock."""
+    """Whether a lease was written to lately, by this machine's clock.
+
+    One from the future is of a clock that was set back since, or of one that goes wrong: nothing can be told from it,
+    and whoever wants the run finds out by watching it.
+    """
     found = read(objects, key)
-    return bool(found) and time.time() - found["renewed"] < 2 * LEASE_SECONDS
+    return bool(found) and abs(time.time() - found["renewed"]) < 2 * LEASE_SECONDS
 
 
 def holder(lease: dict[str, Any]) -> str:

@@ -78,6 +78,6 @@ def _fitted(seen: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor] | None:
     mean, deviation = seen.mean(dim=0), seen.std(dim=0)
     scale = torch.where(deviation > 0, deviation, 1.0)
     standard, centre = (seen - mean) / scale, targets.mean(dim=0)
-    gram = standard.T @ standard / len(seen) + RIDGE * torch.eye(seen.shape[1], dtype=torch.float64)
+    gram = standard.T @ standard / len(seen) + RIDGE * torch.eye(seen.shape[1], dtype=torch.float64, device=seen.device)
     weights = torch.linalg.solve(gram, standard.T @ (targets - centre) / len(seen))
     return lambda unseen: (unseen - mean) / scale @ weights + centre

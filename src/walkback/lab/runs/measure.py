@@ -89,6 +89,8 @@ def _what_else(config: RunConfig, method: Method) -> Iterator[str]:
         )
     if method.model.output == "sigmoid":
         yield "Its outputs are sigmoids, and its loss is a binary cross-entropy for each class, summed over classes."
+    if config.precision != "fp32":
+        yield f"The passes of its training steps computed in {config.precision}; it was measured in fp32."
     freezing = read_freezing(config.freezing)
     if isinstance(freezing, Ladder):
         blocks = len(method.model.blocks)

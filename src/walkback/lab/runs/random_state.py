@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 
-def tensors() -> dict[str, Tensor]:
-    """torch's generators: the CPU's, and one for each GPU in use."""
+def tensors(device: torch.device) -> dict[str, Tensor]:
+    """torch's generators: the CPU's, and that of the run's own device, by the kind of device."""
     states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states |= {f"cuda_{index}": state for index, state in enumerate(torch.cuda.get_rng_state_all())}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        states["mps"] = torch.mps.get_rng_state()
     return states
 
 
@@ -33,12 +35,13 @@ def seed_all(seed: int) -> None:
     np.random.seed(seed % 2**32)
 
 
-def restore(states: dict[str, Tensor], text: str) -> None:
-    """Put every generator back to where it was."""
+def restore(states: dict[str, Tensor], text: str, device: torch.device) -> None:
+    """Put every generator back to where it was; the device's own stays as it is where another device was left."""
     torch.set_rng_state(states["cpu"])
-    for name, state in states.items():
-        if name.startswith("cuda_"):
-            torch.cuda.set_rng_state(state, int(name.removeprefix("cuda_")))
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+    elif device.type == "mps" and "mps" in states:
+        torch.mps.set_rng_state(states["mps"])
     plain: dict[str, Any] = json.loads(text)
     version, internal, gauss = plain["python"]
     random.setstate((version, tuple(internal), gauss))

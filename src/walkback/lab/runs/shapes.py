@@ -85,6 +85,13 @@ class CourseShape(Shape):
     functional: Options | None = None
 
 
+class HardwareShape(Shape):
+    """What a run was trained on; runs from before there was a choice do not say."""
+
+    device: str
+    precision: str
+
+
 class ResultShape(RunShape, CourseShape):
     """A finished run: `result.json`."""
 
@@ -101,6 +108,7 @@ class ResultShape(RunShape, CourseShape):
     versions: dict[str, str]
     commit: str
     date: str
+    trained_on: Annotated[list[HardwareShape], Field(min_length=1)] | None = None
 
 
 class RowShape(Shape):

@@ -12,13 +12,28 @@ from walkback.lab.runs.verbs import todays
 from walkback.lab.studies.audited import Audit
 from walkback.present.numbers import written
 from walkback.present.page import Grid, Heading, Page
-from walkback.protocol.json_codec import as_json, json_text
+from walkback.protocol.json_codec import as_json, json_text, read_json
 from walkback.protocol.json_codec import number as number
 from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.schema import STUDY_VERSION, write_whole
+from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.watch.what_is import Kind, require, what_is
 
+_AT = DiagnosticThresholds()
+HOW_TO_READ = (
+    "Each section is one audit: a grid of methods and seeds. Those of this project whose name begins with “source” "
+    "have the methods as the study behind the protocol defines them, its others have variants of its own "
+    "(docs/EVIDENCE.md names both). A test “fires” where something is wrong: (a) one block multiplies the hidden state "
+    f"by more than {_AT.h_norm_explosion_ratio:g}; (b) the true gradient at the last block is under "
+    f"{_AT.g_norm_floor:g}; (c) the gradients of different batches share one direction, with a mean cosine above "
+    f"{_AT.stability_drift_ceiling:g}; (d) trained blocks are less than {_AT.frozen_acc_margin_pp:g} points better "
+    "than blocks left at random. Γ is the cosine between what a method tells a block, its credit, and the true "
+    "gradient; “deep” leaves out the first. docs/glossary.md has the other words."
+)
+"""What stands on every page for readers who come to it first."""
+MANY = 8
+"""How many missing networks are named."""
 Result = Mapping[str, Any]
 Parts = Sequence[str | Grid | Heading]
 
@@ -52,6 +67,7 @@ class Study(NamedTuple):
             "source": audit.source.as_posix(),
             "audit_digest": audit.digest,
             "command": f"walkback lab study {self.name} {audit.source.as_posix()}",
+            **_unfinished(audit),
             **as_json(self.answer(audit)),
             **stamp(),
         }
@@ -67,11 +83,12 @@ class Study(NamedTuple):
 
     def page(self, results: Path) -> Page:
         """All answers on record, one section each."""
-        parts: list[str | Grid | Heading] = [self.question]
+        parts: list[str | Grid | Heading] = [self.question, HOW_TO_READ]
         for path in self.files(results):
             result = load_result(path)
-            parts += [Heading(result["audit"]), f"From {result['source']}, by: {todays(result['command'])}"]
-            parts += self.paragraphs(result)
+            parts += [Heading(result["audit"]), *_about(results, result["audit"])]
+            parts += [f"From {result['source']}, by: {todays(result['command'])}"]
+            parts += [*still_missing(result), *self.paragraphs(result)]
         return Page(self.title, parts)
 
     def files(self, results: Path) -> list[Path]:
@@ -84,6 +101,37 @@ class Study(NamedTuple):
         answers = [each.content for each in found if each.kind is Kind.STUDY]
         named = [answer.get("source") for answer in answers if answer["study_version"] != STUDY_VERSION]
         return [Path(source) for source in named if isinstance(source, str)]
+
+
+def _about(results: Path, audit: str) -> list[str]:
+    """What an audit is of, in a sentence; nothing where its file is not here, as of one that was only recorded."""
+    path = results / f"audit_{audit}.json"
+    grid = read_json(path).get("config") if path.exists() else None
+    if not grid:
+        return []
+    settings = grid.get("settings") or {}
+    changed = [f"{name}={value}" for name, value in (settings.get("architecture_options") or {}).items()]
+    changed += [f"{name}={value}" for name, value in settings.items() if name != "architecture_options"]
+    where = " ".join([f"{grid['architecture']} on {grid['data']}", *([f"({', '.join(changed)})"] if changed else [])])
+    mixed = any(row["settings"] for row in grid["rows"])
+    seeds = f"{'seed' if len(grid['seeds']) == 1 else 'seeds'} {', '.join(map(str, grid['seeds']))}"
+    words = f"{where}, {grid['epochs']} epochs, {seeds}" + (", unless the row says otherwise" if mixed else "")
+    return [f"{words}."]
+
+
+def _unfinished(audit: Audit) -> dict[str, list[str]]:
+    """The networks of an audit that an answer is not of, because their runs are not finished."""
+    missing = [f"{row['label']} {row['seed']}" for row in audit.rows if row["error"]]
+    return {"unfinished": missing} if missing else {}
+
+
+def still_missing(result: Result) -> list[str]:
+    """A sentence about what an answer is not of; none where it is of the whole audit."""
+    missing = result.get("unfinished", [])
+    if not missing:
+        return []
+    named = ", ".join(missing[:MANY]) + (f" and {len(missing) - MANY} more" if len(missing) > MANY else "")
+    return [f"Not all of this audit is trained yet. Missing: {named}. What follows is of the others alone."]
 
 
 def load_result(path: Path) -> dict[str, Any]:

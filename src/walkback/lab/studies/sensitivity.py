@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from walkback.lab.studies import drift
 from walkback.lab.studies.audited import Audit
 from walkback.lab.studies.base import Parts, Result, Study, number
+from walkback.lab.studies.moved import Judged
 from walkback.present.numbers import round_number, written
 from walkback.present.page import Grid
 from walkback.protocol.diagnostics.declare import Threshold
@@ -83,11 +84,12 @@ def answer(audit: Audit) -> dict[str, Any]:
     limits = DiagnosticThresholds()
     judged = [_judged(report, limits) for report in audit.reports]
     asked = _asked_of(judged)
+    networks = [Judged.of(report, limits) for report in judged]
     return {
         "networks": len(judged),
         "healthy": sum(report.outcome == "pass" for report in judged),
         "diagnostics": {s.key: _diagnostic(s, judged, limits) for s in asked if s.first and s.judged},
-        "sweeps": {sweep.key: [_point(sweep, value, judged) for value in sweep.threshold.tried] for sweep in asked},
+        "sweeps": {sweep.key: [_point(sweep, value, networks) for value in sweep.threshold.tried] for sweep in asked},
         "margins": _margins(judged),
         "drift": drift.firings(tuple(judged)),
     }
@@ -161,15 +163,15 @@ def _decides(report: DiagnosticReport, letter: str) -> bool:
     return member is not None and member.role == "decides"
 
 
-def _point(sweep: Sweep, value: float, judged: Sequence[DiagnosticReport]) -> dict[str, Any]:
+def _point(sweep: Sweep, value: float, networks: Sequence[Judged]) -> dict[str, Any]:
     """What one threshold would have given."""
     limits = DiagnosticThresholds(**{sweep.field: value})
-    swept = [_judged(report, limits) for report in judged]
+    swept = [network.under(limits, sweep.letter) for network in networks]
     return {
         "threshold": value,
-        "fired": sum(report.reading(sweep.letter).state is State.FIRE for report in swept),
-        "walked_back": sum(report.outcome == "fail" for report in swept),
-        "changed": sum(new.outcome != old.outcome for new, old in zip(swept, judged, strict=True)),
+        "fired": sum(moved.fired for moved in swept),
+        "walked_back": sum(moved.outcome == "fail" for moved in swept),
+        "changed": sum(new.outcome != old.outcome for new, old in zip(swept, networks, strict=True)),
     }
 
 

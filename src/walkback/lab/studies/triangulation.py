@@ -141,13 +141,15 @@ def _on_how_many(runs: list[dict[str, Any]]) -> str:
 STUDY = Study(
     "triangulation",
     "Do functional tests of depth agree with (d)?",
-    "In percentage points: (d)'s margin; the largest loss of accuracy with one block left out, and with one block's "
-    "weights drawn again (mean of five draws); the gain of a linear readout from h_0 to h_L. Each says that depth is "
-    f"used from {THRESHOLD_PP:g} points on, which is (d)'s own threshold. A block can matter, so that its loss hurts, "
-    "without the network being any better than one whose blocks were never trained: then (d) fires and removal "
-    "does not. Beside these, of the credit (RMS 1 in each sample, mean over the blocks behind the first): ρ, how far "
-    "it tells the change of the loss in random directions, from -1 to 1; the nudge, the change of the loss by a step "
-    "of 0.01 against it; and by how much the mean training loss fell from epoch 1 to the last.",
+    "(d) asks whether trained blocks are better than blocks left at random. Three other tests ask whether a network "
+    "uses its blocks: how many points of accuracy it loses without one of them (the largest loss of any block), with "
+    "one block's weights drawn anew (mean of five draws), and how many points a linear readout of the last hidden "
+    "state is better than one of the first. Each answers yes from "
+    f"{THRESHOLD_PP:g} points on, which is (d)'s own threshold. They can differ: a network may need a block, and still "
+    "be no better than one whose blocks were never trained. Three more figures are of the credit, what a method tells "
+    "a block, and need no true gradient. ρ, from -1 to 1: how well it tells the change of the loss in random "
+    "directions. The nudge: by how much the loss changes after a step of 0.01 against it (negative is good). And by "
+    "how much the mean training loss fell from the first epoch to the last.",
     answer,
     paragraphs,
     lambda audit: any("baseline" in row for row in audit.rows),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from walkback.lab.registry import METHODS
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.stamp import stamp
 from walkback.lab.runs.store import RunStore
@@ -53,9 +54,9 @@ class Recipe:
         figures = {name: getattr(self, name) for name in (*CHECKS, "fires")}
         return {name: figure for name, figure in figures.items() if figure is not None}
 
-    def configs(self) -> list[RunConfig]:
+    def configs(self, precision: str = "fp32") -> list[RunConfig]:
         """The runs of this recipe, one per seed."""
-        common = {"architecture": "resmlp", "data": "cifar10"}
+        common = {"architecture": "resmlp", "data": "cifar10", "precision": precision}
         return [RunConfig(**common, **self.settings, seed=seed) for seed in self.seeds]
 
 
@@ -181,15 +182,35 @@ CHECKS: Mapping[str, Callable[..., bool]] = {
 """Each figure with the rule by which it counts as the same."""
 
 
-def check(store: RunStore) -> dict[str, Any]:
+def recipes_in(precision: str) -> list[Recipe]:
+    """The recipes that can be trained in a precision: some methods can in fp32 alone."""
+    return [r for r in RECIPES if precision == "fp32" or not METHODS.load(r.settings["method"]).fp32_only]
+
+
+def configs_in(precision: str) -> list[RunConfig]:
+    """The runs of all these."""
+    return [config for recipe in recipes_in(precision) for config in recipe.configs(precision)]
+
+
+def stem(precision: str) -> str:
+    """What the files of a check are called."""
+    return "zoo_check" if precision == "fp32" else f"zoo_check_{precision}"
+
+
+def check(store: RunStore, precision: str = "fp32") -> dict[str, Any]:
     """Every recipe beside its prototype, from the finished runs of a store."""
     rows = []
-    for recipe in RECIPES:
-        for config in recipe.configs():
+    for recipe in recipes_in(precision):
+        for config in recipe.configs(precision):
             stored = store.run(config)
             rows.append(compare(recipe, config, stored.result() if stored.finished else None))
     tolerances = {"accuracy": ACCURACY_TOLERANCE, "factor": FACTOR, "cosine": COSINE_TOLERANCE}
-    return {"command": "walkback lab check", "tolerances": tolerances, "rows": [asdict(row) for row in rows], **stamp()}
+    return {"command": command(precision), "tolerances": tolerances, "rows": [asdict(row) for row in rows], **stamp()}
+
+
+def command(precision: str) -> str:
+    """The command line that makes the check."""
+    return "walkback lab check" if precision == "fp32" else f"walkback lab check --precision {precision}"
 
 
 def page(result: Mapping[str, Any]) -> Page:
@@ -203,7 +224,9 @@ def page(result: Mapping[str, Any]) -> Page:
     )
     headings = ["run", "seed", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "deep Γ", "(a), (b) fired", "so", "expected"]
     table = Grid(headings, [_cells(row) for row in result["rows"]], "lrrrrrrlll")
-    about = f"From results/zoo_check.json, by: `walkback lab check`. {__doc__.partition(chr(10) * 2)[2].strip()}"
+    made = result["command"]
+    file = stem(made.rpartition("--precision ")[2] if "--precision" in made else "fp32")
+    about = f"From results/{file}.json, by: `{made}`. {__doc__.partition(chr(10) * 2)[2].strip()}"
     return Page("The recipes of the zoo, checked", [about, rule, table])
 
 

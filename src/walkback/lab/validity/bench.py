@@ -4,28 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from walkback.lab.validity.conditions import CONDITIONS
 from walkback.lab.validity.estimate import ESTIMATE_FILE
+from walkback.lab.validity.fitting import CANDIDATES, Decider, fitted
 from walkback.lab.validity.opening import open_held, openings
+from walkback.lab.validity.packed import digest_of, packed_file
 from walkback.lab.validity.page import IMAGE, page_of
 from walkback.lab.validity.runner import Folder
 from walkback.lab.validity.scoring import summary
+from walkback.lab.validity.shipped import range_of, rates_file, thresholds_file
 from walkback.lab.validity.split import Half
 from walkback.lab.validity.table import Row, read_table, row_of, rules, write
 from walkback.present.page import Page
+from walkback.protocol.panels.calibrated import HERE, RATES_FILE, THRESHOLDS_FILE
 from walkback.protocol.schema import read_json, write_whole
+
+RECORDS = "records"
+"""The folder of packed records, in that of the results."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The folder of records, which is not committed, and that of results, which is."""
+    """The folder of records as they are made, that of results, which is committed, and where the panel's files are."""
 
     folder: Folder
     results: Path
+    panel: Path = HERE
+
+    @classmethod
+    def at(cls, runs: Path, results: Path, panel: Path = HERE) -> Bench:
+        """With the packed records that are among the results."""
+        return cls(Folder(runs, results / RECORDS), results, panel)
+
+    def fit(self) -> list[Decider]:
+        """Fit the thresholds by the written rule, and write the panel's file; the held half is not looked into."""
+        only_fit = replace(self, folder=replace(self.folder, halves=("fit",)))
+        rows = only_fit.made("fit")
+        deciders = fitted(rows)
+        paths = [packed_file(self.results / RECORDS, "fit", name) for name in CONDITIONS]
+        text = thresholds_file(deciders, rows, digest_of(path for path in paths if path.is_file()))
+        write_whole(self.panel / THRESHOLDS_FILE.name, text)
+        return deciders
 
     def table_file(self, half: Half) -> Path:
         """The compact table of a half."""
@@ -50,6 +73,17 @@ class Bench:
         write(self.table_file("held"), rows)
         return rows
 
+    def write_rates(self, tables: dict[Half, Sequence[Row]]) -> Path | None:
+        """The panel's file of rates, from what is scored so far; the range of sizes is that of the fit half.
+
+        Where there is no record of a healthy network, the file stays as it is.
+        """
+        sound = list(self.folder.records("fit", "healthy"))
+        if not sound:
+            return None
+        text = rates_file(tables, range_of(sound), deciders_on_file(self.panel))
+        return write_whole(self.panel / RATES_FILE.name, text)
+
     def tables(self) -> dict[Half, Sequence[Row]]:
         """What is scored so far; the held half only once it was opened."""
         held = read_table(self.table_file("held")) if openings(self.results) else []
@@ -59,11 +93,10 @@ class Bench:
         """docs/VALIDITY.md as it should be now."""
         path = self.results / ESTIMATE_FILE
         cost: dict[str, Any] = read_json(path) if path.is_file() else {}
-        return page_of(tables, openings(self.results), cost)
+        return page_of(tables, openings(self.results), cost, deciders_on_file(self.panel))
 
-    def write_page(self, docs: Path, tables: dict[Half, Sequence[Row]]) -> Path:
+    def write_page(self, docs: Path, page: Page, tables: dict[Half, Sequence[Row]]) -> Path:
         """The page, its figure where there is something to plot, and the summary as JSON."""
-        page = self.page(tables)
         text = page.markdown()
         if any(tables.values()):
             from walkback.lab.validity.plotted import scores_of
@@ -76,3 +109,10 @@ class Bench:
         scores = {half: summary(rows, rules()) for half, rows in tables.items() if rows}
         write_whole(self.results / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
         return write_whole(docs / "VALIDITY.md", text)
+
+
+def deciders_on_file(folder: Path) -> list[Decider]:
+    """The deciders of the panel's thresholds file, as the fit has them."""
+    known = {candidate.diagnostics: candidate for candidate in CANDIDATES}
+    listed = read_json(folder / THRESHOLDS_FILE.name)["deciders"]
+    return [Decider(known[tuple(each["diagnostics"])], float(each["threshold"])) for each in listed]

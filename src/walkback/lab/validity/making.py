@@ -17,25 +17,27 @@ from walkback.lab.validity.conditions.base import Condition, Made, answers_on_tr
 from walkback.lab.validity.config import NetworkConfig
 from walkback.lab.validity.measure import (
     answers_of,
-    crossed_readouts_of,
     gradient_sizes,
     movement_of,
     overlap_of,
     readouts_of,
     site_norms,
 )
-from walkback.lab.validity.provenance import replayed
+from walkback.lab.validity.provenance import replayed, updates_of
 from walkback.lab.validity.record import NetworkRecord, Truth
 from walkback.lab.validity.training import Run, chunks, correct, randomised_like, started, train
+from walkback.lab.zoo import BlockModel
 from walkback.lab.zoo.datasets.drawn import Task
 from walkback.protocol.diagnose import diagnose
-from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.pairing import Answered
+from walkback.protocol.records import DiagnosticReport, UpdateProvenance
 from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.untouched import one_thread, random_states_kept
 
 NULL_DRAWS = 8
 """Fresh draws of the feedback behind the null of Γ."""
 GRADIENT_SAMPLES = 512
+FUNCTIONAL_SAMPLES = 32
 
 
 class Clock:
@@ -71,10 +73,12 @@ def _made(config: NetworkConfig, condition: Condition) -> NetworkRecord:
         frozen = frozen_twin(condition, made)
     with clock.phase("random twin"):
         random = random_twin(condition, made)
+    with clock.phase("replays"):
+        updates, not_replayed = _replays(condition, made)
     with clock.phase("report"):
         handed_in = condition.as_measured(made)
         own = correct(handed_in, *_test(made.run.task))
-        report, unmeasured = _report(condition, made, handed_in, headline, frozen)
+        report, unmeasured = _report(condition, made, handed_in, (frozen, random), updates.pop(IN_REPORT, None))
     with clock.phase("measures"):
         measured = _measures(condition, made)
     return NetworkRecord(
@@ -91,6 +95,8 @@ def _made(config: NetworkConfig, condition: Condition) -> NetworkRecord:
         train_accuracy=answers_on_training(made),
         report=report,
         unmeasured=unmeasured,
+        updates=updates,
+        not_replayed=not_replayed,
         **measured,
         cpu_seconds={name: round(seconds, 3) for name, seconds in clock.seconds.items()},
         stamp=stamp(),
@@ -137,31 +143,66 @@ def random_twin(condition: Condition, made: Made) -> Tensor | None:
     return correct(run.model, *_test(made.run.task))
 
 
+IN_REPORT = "middle"
+
+
+def _replays(condition: Condition, made: Made) -> tuple[dict[str, UpdateProvenance], dict[str, str]]:
+    """Steps made again half-way through and at the end, and half-way with the claimed rule as a credit; and why not."""
+    found: dict[str, UpdateProvenance] = {}
+    missing: dict[str, str] = {}
+    middle = made.run.middle or made.run
+    for name, run, by_credit in ((IN_REPORT, middle, False), ("end", made.run, False), ("credit", middle, True)):
+        try:
+            found[name] = updates_of(condition, run, by_credit=by_credit)
+        except WalkbackError as error:
+            missing[name] = str(error)
+    return found, missing
+
+
 def _report(
-    condition: Condition, made: Made, handed_in: Any, headline: float, frozen: Tensor
+    condition: Condition,
+    made: Made,
+    handed_in: BlockModel,
+    twins: tuple[Tensor, Tensor | None],
+    updates: UpdateProvenance | None,
 ) -> tuple[DiagnosticReport | None, str]:
     """What `walkback.diagnose` says of the network as its authors hand it in, or why it cannot."""
-    inputs, labels = _test(made.run.task)
-    batches = list(zip(chunks(inputs, 128), chunks(labels, 128), strict=True))
-    twin = FrozenBaseline(accuracy=float(frozen.double().mean()), samples=len(frozen), seed=made.run.config.seed)
-    feedback = torch.Generator().manual_seed(made.run.config.part_seed("feedback"))
+    task, config = made.run.task, made.run.config
     same = handed_in is made.run.model
-    credit = made.run.claimed if same else condition.method(made.run.config, handed_in, feedback)
+    feedback = torch.Generator().manual_seed(config.part_seed("feedback"))
+    frozen, random = (None if right is None else _baseline(right, made) for right in twins)
     try:
         report = diagnose(
             handed_in,
-            batches,
-            headline_acc=Score(value=headline, samples=len(labels)),
-            frozen_baseline_acc=twin,
-            method_name=f"{condition.name} {made.run.config.id}",
+            _batches(*_test(task)),
+            headline_acc=Score(value=made.run.notes["headline"], samples=len(task.test_labels)),
+            frozen_baseline_acc=frozen,
+            random_baseline=random,
+            method_name=f"{condition.name} {config.id}",
             blocks=list(handed_in.blocks),
-            credit=credit,
+            credit=made.run.claimed if same else condition.method(config, handed_in, feedback),
             null_draws=NULL_DRAWS,
-            seed=made.run.config.seed,
+            functional=FUNCTIONAL_SAMPLES,
+            readouts=True,
+            initial=made.start if same else condition.as_measured(made.at_start()),
+            train_batches=_batches(task.train_inputs, task.train_labels),
+            updates=updates,
+            seed=config.seed,
         )
     except WalkbackError as error:
         return None, str(error)
     return report, ""
+
+
+def _batches(inputs: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(chunks(inputs, 128), chunks(labels, 128), strict=True))
+
+
+def _baseline(right: Tensor, made: Made) -> FrozenBaseline:
+    correct = Answered.of(right.numpy(), made.run.task.test_labels.numpy())
+    return FrozenBaseline(
+        accuracy=float(right.double().mean()), samples=len(right), seed=made.run.config.seed, correct=correct
+    )
 
 
 def _measures(condition: Condition, made: Made) -> dict[str, Any]:
@@ -174,7 +215,6 @@ def _measures(condition: Condition, made: Made) -> dict[str, Any]:
     whole = bool(torch.stack([p.isfinite().all() for p in run.model.parameters()]).all())
     return {
         "readouts": readouts_of(run.model, task) if whole else None,
-        "crossed_readouts": crossed_readouts_of(run.model, task) if whole else None,
         "norms": {"start": site_norms(start, task.test_inputs), "end": site_norms(run.model, task.test_inputs)},
         "start_gradients": gradient_sizes(start, *few),
         "end_gradients": gradient_sizes(run.model, *few),

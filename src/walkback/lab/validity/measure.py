@@ -19,8 +19,6 @@ from walkback.lab.zoo.datasets.drawn import Task, hashes
 
 PUBLISHED_BATCH = 128
 """Gradients are told for a loss averaged over so many samples, as in every report."""
-FOLDS = 5
-RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 
 
 def answers_of(correct: Tensor) -> Answers:
@@ -43,34 +41,6 @@ def readouts_of(model: BlockModel, task: Task) -> Readouts:
         for seen, new in zip(known, unseen, strict=True)
     ]
     return _readouts(bits, f"ridge {RIDGE:g} of standardised features, fitted on the training split")
-
-
-def crossed_readouts_of(model: BlockModel, task: Task) -> Readouts:
-    """The same on the test batches alone, five-fold; in each fold the ridge that is best on an inner fifth."""
-    labels = task.test_labels
-    fold = torch.arange(len(labels)) % FOLDS
-    bits: list[Tensor | None] = []
-    for site in site_features(model, task.test_inputs):
-        right = torch.zeros(len(labels), dtype=torch.bool)
-        whole = True
-        for number in range(FOLDS):
-            inside, outside = fold != number, fold == number
-            ridge = _best_ridge(site[inside], labels[inside], task.classes)
-            found = _right(site[inside], labels[inside], site[outside], labels[outside], task.classes, ridge)
-            whole = whole and found is not None
-            if found is not None:
-                right[outside] = found
-        bits.append(right if whole else None)
-    return _readouts(bits, f"ridge of {RIDGES}, chosen on an inner fifth, five-fold over the test samples")
-
-
-def _best_ridge(site: Tensor, labels: Tensor, classes: int) -> float:
-    inner = torch.arange(len(labels)) % FOLDS != 0
-    scores = []
-    for ridge in RIDGES:
-        found = _right(site[inner], labels[inner], site[~inner], labels[~inner], classes, ridge)
-        scores.append(-1 if found is None else int(found.sum()))
-    return RIDGES[scores.index(max(scores))]
 
 
 def _readouts(bits: list[Tensor | None], how: str) -> Readouts:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.fitting import Decider
 from walkback.lab.validity.quantities import QUANTITIES
 from walkback.lab.validity.rates import Rate
 from walkback.lab.validity.scoring import (
@@ -14,6 +15,7 @@ from walkback.lab.validity.scoring import (
     families,
     flagged,
     healthy,
+    in_words,
     left_out,
     of_fault,
     sensitivities,
@@ -28,12 +30,15 @@ Parts = list[str | Grid | Heading]
 IMAGE = "images/validity.svg"
 HALVES: dict[Half, str] = {
     "held": "The held half, which no threshold has seen",
-    "fit": "The half that thresholds may be fitted on",
+    "fit": "The half that thresholds were fitted on",
 }
 
 
 def page_of(
-    tables: Mapping[Half, Sequence[Row]], openings: Sequence[Mapping[str, Any]], cost: Mapping[str, Any]
+    tables: Mapping[Half, Sequence[Row]],
+    openings: Sequence[Mapping[str, Any]],
+    cost: Mapping[str, Any],
+    deciders: Sequence[Decider],
 ) -> Page:
     """The whole page."""
     parts: Parts = [
@@ -51,8 +56,10 @@ def page_of(
             f"All {cost['networks']} networks take about {cost['core_hours']['all']:.1f} core-hours by the estimate in "
             "results/validity/estimate.json: walkback lab validity --run fit, then --run held."
         )
+    parts += _panel(deciders)
     for half, title in HALVES.items():
-        parts += _half(title, tables.get(half, ()))
+        parts += _half(half, title, tables.get(half, ()), tables.get("fit", ()))
+    parts += _unseen(deciders)
     parts += _faults()
     return Page("Validity: how often each rule is right", parts)
 
@@ -64,12 +71,46 @@ def _opened(openings: Sequence[Mapping[str, Any]]) -> str:
     return f"The held half was opened {times}."
 
 
-def _half(title: str, rows: Sequence[Row]) -> Parts:
+def _panel(deciders: Sequence[Decider]) -> Parts:
+    """What `calibrated` decides by."""
+    lines = [
+        [
+            " and ".join(f"({letter})" for letter in d.candidate.letters),
+            in_words(d) + (", the whole interval" if d.candidate.test else ""),
+            f"{d.candidate.guard:g}",
+            ", ".join(fault for fault in FAULTS if d.candidate.meant_for(fault)),
+        ]
+        for d in deciders
+    ]
+    return [
+        Heading("The panel calibrated"),
+        "A network fails where one of these fires. It is incomplete where nothing fires, no linear readout was "
+        "measured and depth gain shows no gain. Which diagnostics decide and where was fitted on the fit half by a "
+        "rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). (b), (c) and (d) "
+        "inform.",
+        Grid(("diagnostic", "fires", "never tighter than", "meant for"), lines, "llrl"),
+    ]
+
+
+def _unseen(deciders: Sequence[Decider]) -> Parts:
+    blind = [fault for fault in FAULTS if not any(d.candidate.meant_for(fault) for d in deciders)]
+    partly = [f for f in FAULTS if f not in blind and condition_named(f).unseen]
+    lines = [f"{fault}: {condition_named(fault).unseen}" for fault in (*blind, *partly)]
+    return [
+        Heading("What calibrated cannot see"),
+        "Nothing that decides is meant for: " + (", ".join(blind) or "no fault of the bench") + ". In detail:",
+        *lines,
+    ]
+
+
+def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Parts:
     if not rows:
         return [Heading(title), "Not scored yet."]
+    warned = "Thresholds were chosen on these networks, so these rates of calibrated are better than it is. "
     return [
         Heading(title),
-        f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault.",
+        (warned if half == "fit" else "")
+        + f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault.",
         Heading("Healthy networks that are flagged", 3),
         _false_alarms(rows),
         Heading("Networks with a fault that are found", 3),
@@ -81,11 +122,10 @@ def _half(title: str, rows: Sequence[Row]) -> Parts:
         "diagnostic is meant for this fault.",
         _areas(rows),
         Heading("An architecture left out", 3),
-        "Each quantity's threshold flags at most 2 % of the healthy networks of the other architectures; shown is what "
-        "it does on the one that was left out: healthy networks flagged, and faults found that it is meant for.",
-        _left_out(rows, "architecture"),
+        "The whole rule of calibrated again on the fit half without one group, and what it then does on that group.",
+        _left_out(fit, rows, "architecture"),
         Heading("A data set left out", 3),
-        _left_out(rows, "task"),
+        _left_out(fit, rows, "task"),
     ]
 
 
@@ -154,18 +194,12 @@ def _area(value: float | None, meant: bool) -> str:
     return f"({words})" if meant else words
 
 
-def _left_out(rows: Sequence[Row], key: str) -> Grid:
-    groups = sorted({getattr(row, key) for row in rows})
-    lines = []
-    for candidate in QUANTITIES:
-        results = {result.group: result for result in left_out(rows, candidate, lambda row: str(getattr(row, key)))}
-        cells = [f"{alarm(results[g].false_alarms)}; {_short(results[g].found)}" for g in groups]
-        lines.append([candidate.name, *cells])
-    return Grid(("quantity", *groups), lines, "l" + "r" * len(groups))
-
-
-def _short(rate: Rate) -> str:
-    return f"{rate.hits} of {rate.of}" if rate.of else "–"
+def _left_out(fit: Sequence[Row], rows: Sequence[Row], key: str) -> Grid:
+    lines = [
+        [result.group, alarm(result.false_alarms), found(result.found), str(len(result.deciders))]
+        for result in left_out(fit, rows, lambda row: str(getattr(row, key)))
+    ]
+    return Grid(("left out", "healthy flagged", "faults found", "deciders"), lines, "lrrr")
 
 
 def _faults() -> Parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from walkback.lab.validity.record import Provenance
 from walkback.lab.validity.training import Run, epoch_batches, set_rate, take_step
 from walkback.lab.zoo import BlockModel
+from walkback.protocol.provenance import provenance
+from walkback.protocol.records import UpdateProvenance
 
 if TYPE_CHECKING:
     from walkback.lab.validity.conditions.base import Condition
@@ -23,6 +26,36 @@ REPLAYED = 4
 def parts_of(model: BlockModel) -> list[nn.Module]:
     """Stem, blocks and head."""
     return [model.stem, *model.blocks, model.head]
+
+
+def updates_of(condition: Condition, checkpoint: Run, *, by_credit: bool, steps: int = REPLAYED) -> UpdateProvenance:
+    """What `walkback.provenance` says of the author's own training step from a checkpoint; the run stays as it is.
+
+    The rule is claimed by a step of its own, or by its credit alone.
+    """
+    run = checkpoint.copied()
+    run.model.train()
+    # Where the schedule has come down to nothing, a step would drown in the rounding of the weights.
+    set_rate(run, run.config.rate)
+    order = torch.Generator().manual_seed(run.config.part_seed("updates"))
+
+    def real(model: nn.Module, batch: tuple[Tensor, Tensor]) -> None:
+        take_step(condition, run, *batch)
+
+    def claimed(model: nn.Module, batch: tuple[Tensor, Tensor]) -> None:
+        _plain_step(run, *batch)
+
+    return provenance(
+        run.model,
+        real,
+        list(islice(epoch_batches(run, order), steps)),
+        run.claimed if by_credit else None,
+        run.optimizer,
+        claimed_step=None if by_credit else claimed,
+        also=[run.method, run.claimed],
+        blocks=list(run.model.blocks),
+        steps=steps,
+    )
 
 
 def replayed(condition: Condition, checkpoint: Run, at: str, steps: int = REPLAYED) -> Provenance:

@@ -66,20 +66,6 @@ def curve(faulty: Sequence[float], healthy: Sequence[float], *, high: bool) -> l
     return points
 
 
-def cut_for(healthy: Sequence[float], allowed: float, *, high: bool) -> float | None:
-    """The threshold beyond which at most the allowed share of these healthy values lies, in the quantity's own sign."""
-    if not healthy:
-        return None
-    ordered = np.sort(_signed(healthy, high))[::-1]
-    cut = float(ordered[min(int(allowed * len(ordered)), len(ordered) - 1)])
-    return cut if high else -cut
-
-
-def beyond(value: float, cut: float, *, high: bool) -> bool:
-    """Whether a value lies beyond a threshold, on the side that fires; NaN does."""
-    return math.isnan(value) or (value > cut if high else value < cut)
-
-
 def _signed(values: Sequence[float], high: bool) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     signed = np.asarray(values, dtype=np.float64) * (1 if high else -1)
     return np.where(np.isnan(signed), np.inf, signed)

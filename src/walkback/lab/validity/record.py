@@ -9,10 +9,10 @@ from pydantic import Field, ValidationError
 
 from walkback.errors import RecordError
 from walkback.lab.validity.config import NetworkConfig
-from walkback.protocol.records import DiagnosticReport
-from walkback.protocol.schema import FROM_RECORD, Record, explain, read_json
+from walkback.protocol.records import DiagnosticReport, UpdateProvenance
+from walkback.protocol.schema import FROM_RECORD, Record, explain, parse_json, read_json
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 """Raised when a field comes, goes or changes its meaning."""
 
 NumbersByName = dict[str, tuple[float, ...]]
@@ -84,13 +84,18 @@ class NetworkRecord(Record):
     classes: int
     train_accuracy: float
     report: DiagnosticReport | None
-    """Of the network as it was handed in, with the reported headline, the claimed credit and the frozen twin."""
+    """By `walkback.diagnose`, of the network as it was handed in, with everything that it can be asked: the reported
+    headline, the claimed credit, both twins, readouts, the network before training, the training samples, and steps
+    made again half-way through training."""
     unmeasured: str = ""
     """Why there is no report, where there is none."""
+    updates: dict[str, UpdateProvenance] = Field(default_factory=dict)
+    """Beside the one in the report: `end`, made again at the end of training; `credit`, half-way through, with the
+    claimed rule as a credit and not as a step."""
+    not_replayed: dict[str, str] = Field(default_factory=dict)
+    """Why one of them is missing."""
     readouts: Readouts | None
     """Fitted on the training split."""
-    crossed_readouts: Readouts | None
-    """Fitted on the test batches themselves, five-fold."""
     norms: dict[str, NumbersByName]
     """`start` and `end`: medians over test samples per site of ‖h‖: `flat`, of the whole site; `first_token` and
     `mean_token` where sites have tokens."""
@@ -110,13 +115,26 @@ class NetworkRecord(Record):
 
 def load(path: Path) -> NetworkRecord:
     """A record from its file."""
-    data = read_json(path)
+    return parsed(read_json(path), str(path))
+
+
+def from_line(line: str, source: str) -> NetworkRecord:
+    """A record from its line in a packed file."""
+    try:
+        return parsed(parse_json(line), source)
+    except ValueError as error:
+        raise RecordError(f"{source} is not JSON ({error}). Restore the file from the repository.") from None
+
+
+def parsed(data: Any, source: str) -> NetworkRecord:
+    """A record from what was read; one of another version is refused."""
     version = data.get("record_version") if isinstance(data, dict) else None
     if version != RECORD_VERSION:
         raise RecordError(
-            f"{path} has record_version {version!r}; expected {RECORD_VERSION}. Remove it, and make the network again."
+            f"{source} has record_version {version!r}; expected {RECORD_VERSION}. Remove it, and make the network "
+            "again."
         )
     try:
         return NetworkRecord.model_validate(data, context={FROM_RECORD: True})
     except ValidationError as error:
-        raise RecordError(f"{path} is not a record of the bench: {explain(error)}.") from None
+        raise RecordError(f"{source} is not a record of the bench: {explain(error)}.") from None

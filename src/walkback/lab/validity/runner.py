@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
 
-from walkback.errors import WalkbackError
+from walkback.errors import InputError, WalkbackError
 from walkback.lab.validity.config import NetworkConfig
+from walkback.lab.validity.packed import packed_file, read_packed, write_packed
 from walkback.lab.validity.record import NetworkRecord, load
 from walkback.lab.validity.split import Half, halves, quota
 
@@ -22,9 +23,13 @@ NICENESS = 10
 
 @dataclass(frozen=True)
 class Folder:
-    """Where the records of a bench are: `HALF/CONDITION/ID.json`."""
+    """Where the records of a bench are: `HALF/CONDITION/ID.json` as they are made, and packed as they are committed."""
 
     root: Path
+    packed: Path | None = None
+    """The folder of the packed ones; where a network is in both, the loose one counts."""
+    halves: tuple[Half, ...] = ("fit", "held")
+    """Those that may be looked into; the others are refused."""
 
     def path(self, half: Half, config: NetworkConfig) -> Path:
         """The file of one network."""
@@ -32,20 +37,42 @@ class Folder:
 
     def record(self, half: Half, config: NetworkConfig) -> NetworkRecord | None:
         """The record of a network; None where it was not made yet, or by another version."""
+        if half not in self.halves:
+            raise InputError(f"the records of the {half} half are not to be looked into here.")
         path = self.path(half, config)
         try:
-            return load(path) if path.is_file() else None
+            if path.is_file():
+                return load(path)
         except WalkbackError:
-            return None
+            pass
+        return self._packed(half, config.condition).get(config.id)
+
+    def _packed(self, half: Half, condition: str) -> dict[str, NetworkRecord]:
+        return {} if self.packed is None else read_packed(packed_file(self.packed, half, condition))
 
     def records(self, half: Half, condition: str) -> Iterator[NetworkRecord]:
         """Those that are what they should be, in the order of the split, up to the quota."""
         counted = 0
-        for config in halves()[half][condition]:
+        for config in halves()[half].get(condition, ()):
             found = self.record(half, config)
             if found is not None and found.truth.holds and counted < quota(condition, half):
                 counted += 1
                 yield found
+
+    def pack(self, half: Half, conditions: Sequence[str]) -> list[Path]:
+        """Put loose records into the packed files, in the order of the split; conditions without any stay as they are.
+
+        Networks that are not what they should be are packed too: they tell a run that goes on not to make them again.
+        """
+        if self.packed is None:
+            return []
+        written = []
+        for condition in conditions:
+            configs = halves()[half].get(condition, ())
+            if any(self.path(half, config).is_file() for config in configs):
+                found = [record for config in configs if (record := self.record(half, config)) is not None]
+                written.append(write_packed(packed_file(self.packed, half, condition), found))
+        return written
 
 
 @dataclass
@@ -72,7 +99,7 @@ def progress_of(folder: Folder, half: Half, condition: str, limit: int | None = 
     """What is there of a condition and what is missing; `limit` asks for fewer than the quota."""
     wanted = quota(condition, half) if limit is None else min(limit, quota(condition, half))
     found = Progress(condition, wanted)
-    for config in halves()[half][condition]:
+    for config in halves()[half].get(condition, ()):
         record = folder.record(half, config)
         if record is None:
             found.waiting.append(config)

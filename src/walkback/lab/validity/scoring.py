@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.fitting import Decider, fitted, outcome_of
 from walkback.lab.validity.quantities import QUANTITIES, Candidate
-from walkback.lab.validity.rates import Rate, area, beyond, cut_for
+from walkback.lab.validity.rates import Rate, area
 from walkback.lab.validity.table import LINEAR_DOES_MUCH, NEEDS_DEPTH, Row, finite_values
-
-ALLOWED = 0.02
-"""The share of healthy networks beyond a threshold that is fitted while a group is left out."""
 
 Key = Callable[[Row], str]
 
@@ -72,40 +70,42 @@ def areas(rows: Sequence[Row], candidate: Candidate) -> dict[str, float | None]:
 
 def targets(candidate: Candidate) -> list[str]:
     """The faults that the quantity's diagnostic is meant to find."""
-    return [fault for fault in FAULTS if candidate.diagnostic in condition_named(fault).found_by]
+    return [fault for fault in FAULTS if set(candidate.found_by) & set(condition_named(fault).found_by)]
 
 
 class LeftOut(NamedTuple):
-    """A quantity whose threshold was fitted without a group, on that group."""
+    """The panel's rule fitted without a group, on that group."""
 
-    quantity: str
     group: str
-    cut: float | None
+    deciders: tuple[str, ...]
+    """What decides then, and where: `movement < 0.01`."""
     false_alarms: Rate
     found: Rate
-    """Of the faults that it is meant for."""
+    """Of the faults that a decider is meant for."""
 
 
-def left_out(rows: Sequence[Row], candidate: Candidate, key: Key) -> list[LeftOut]:
-    """For each group: the threshold that flags at most 2 % of the other healthy networks, applied to this one."""
-    wanted = set(targets(candidate))
+def left_out(fit: Sequence[Row], scored: Sequence[Row], key: Key) -> list[LeftOut]:
+    """For each group: the whole rule on the fit half without it, then counted on the group."""
     result = []
-    for group in sorted({key(row) for row in rows}):
-        others = finite_values([row for row in healthy(rows) if key(row) != group], candidate.name)
-        cut = cut_for(others, ALLOWED, high=candidate.high)
-        here = [row for row in rows if key(row) == group]
-        sound = finite_values(healthy(here), candidate.name)
-        faulty = finite_values([row for row in here if row.condition in wanted], candidate.name)
+    for group in sorted({key(row) for row in scored}):
+        deciders = fitted([row for row in fit if key(row) != group])
+        here = [row for row in scored if key(row) == group]
+        meant = [row for row in here if any(d.candidate.meant_for(row.condition) for d in deciders)]
+        sound, faulty = healthy(here), [row for row in meant if row.condition != "healthy"]
         result.append(
-            LeftOut(candidate.name, group, cut, _beyond(sound, cut, candidate), _beyond(faulty, cut, candidate))
+            LeftOut(group, tuple(map(in_words, deciders)), _failed(deciders, sound), _failed(deciders, faulty))
         )
     return result
 
 
-def _beyond(values: Sequence[float], cut: float | None, candidate: Candidate) -> Rate:
-    if cut is None:
-        return Rate(0, 0)
-    return Rate(sum(beyond(value, cut, high=candidate.high) for value in values), len(values))
+def _failed(deciders: Sequence[Decider], rows: Sequence[Row]) -> Rate:
+    return Rate(sum(outcome_of(deciders, row) == "fail" for row in rows), len(rows))
+
+
+def in_words(decider: Decider) -> str:
+    """`movement < 0.01`."""
+    names = " and ".join(decider.candidate.diagnostics)
+    return f"{names} {'>' if decider.candidate.above else '<'} {decider.threshold:g}"
 
 
 def summary(rows: Sequence[Row], rules: Sequence[str]) -> dict[str, Any]:

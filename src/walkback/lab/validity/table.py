@@ -15,15 +15,21 @@ from walkback.lab.validity.quantities import QUANTITIES, over_readout
 from walkback.lab.validity.record import NetworkRecord
 from walkback.lab.validity.split import Half
 from walkback.lab.validity.tasks import maker_of
-from walkback.protocol.judge import read
+from walkback.protocol.judge import read, read_for
 from walkback.protocol.panels import panel_named
+from walkback.protocol.panels.base import MISSING
+from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.schema import Record, explain, parse_json, write_whole
+from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.words import NON_FINITE
 from walkback.registry import PANELS
 
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 BAR = "accuracy below a readout of h_0"
 """The rule that a panel has to beat: the network is flagged where its headline is below a ridge readout of h_0."""
 NEEDS_DEPTH, LINEAR_DOES_MUCH = "needs depth", "linear does much"
+SOME = {"depth_gain_floor": 0.0}
+"""Depth gain says that it cannot be decided only where there is a threshold; which one does not matter."""
 CEILING_ERROR = 0.05
 """A frozen twin with less error than this leaves nothing to gain."""
 
@@ -52,7 +58,14 @@ class Row(Record):
     """pass, fail or incomplete, of every panel and of the bar."""
     decided_by: dict[str, str] = Field(default_factory=dict)
     """The letters behind a panel's failure."""
+    readings: dict[str, float | None] = Field(default_factory=dict)
+    """The value of every reading that was measured and decided, by its letter; None where it has no value."""
+    bounds: dict[str, float] = Field(default_factory=dict)
+    """The upper end of the interval of each reading that has one."""
+    non_finite: bool = False
+    """Whether a reading fired on NaN or Inf."""
     values: dict[str, float | None]
+    """What ROC curves are drawn of, by name."""
 
     def flagged(self, rule: str) -> bool:
         """Whether a rule fails the network; incomplete is no failure."""
@@ -67,6 +80,8 @@ def rules() -> list[str]:
 def row_of(record: NetworkRecord, half: Half) -> Row:
     """A record judged by every rule of today."""
     outcomes, letters = _judged(record)
+    read_here = _readings(record)
+    readings = {reading.letter: _value(reading) for reading in read_here if reading.state not in MISSING}
     config = record.config
     return Row(
         id=record.id,
@@ -85,17 +100,39 @@ def row_of(record: NetworkRecord, half: Half) -> Row:
         ceiling=1 - record.frozen_twin.accuracy < CEILING_ERROR,
         outcomes=outcomes | {BAR: _bar(record)},
         decided_by=letters,
-        values={candidate.name: _maybe_short(candidate.of(record)) for candidate in QUANTITIES},
+        readings=readings,
+        bounds={r.letter: r.interval.high for r in read_here if r.interval is not None},
+        non_finite=any(reading.reason == NON_FINITE for reading in read_here),
+        values={candidate.name: _maybe_short(candidate.of(record, readings)) for candidate in QUANTITIES},
     )
 
 
-def _judged(record: NetworkRecord) -> tuple[dict[str, str], dict[str, str]]:
+def measured_of(record: NetworkRecord) -> Measurements | None:
+    """What panels see of a network: everything that was measured, and what its authors call their rule."""
     if record.report is None:
+        return None
+    return record.report.measurements.model_copy(update={"claimed_rule": record.claimed})
+
+
+def _readings(record: NetworkRecord) -> tuple[Reading, ...]:
+    """Of all diagnostics; each has a threshold, so that what cannot be decided is told."""
+    measured = measured_of(record)
+    return () if measured is None else read(measured, DiagnosticThresholds().with_fixed(SOME))
+
+
+def _value(reading: Reading) -> float | None:
+    return math.nan if reading.reason == NON_FINITE else reading.value
+
+
+def _judged(record: NetworkRecord) -> tuple[dict[str, str], dict[str, str]]:
+    measured = measured_of(record)
+    if measured is None or record.report is None:
         return dict.fromkeys(PANELS, "incomplete"), {}
-    readings = read(record.report.measurements, record.report.thresholds)
-    verdicts = {name: panel_named(name).verdict(readings) for name in PANELS}
+    found = {name: panel_named(name) for name in PANELS}
+    limits = record.report.thresholds
+    verdicts = {name: panel.verdict(read_for(panel, measured, limits)) for name, panel in found.items()}
     outcomes: dict[str, str] = {name: verdict.outcome for name, verdict in verdicts.items()}
-    return outcomes, {name: "".join(v.decided_by) for name, v in verdicts.items() if v.outcome == "fail"}
+    return outcomes, {name: "+".join(v.decided_by) for name, v in verdicts.items() if v.outcome == "fail"}
 
 
 def _bar(record: NetworkRecord) -> str:

@@ -12,103 +12,24 @@ own feedback and says which credit a_l each site h_l gets. A method trains every
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
 
 from walkback.errors import InputError, NoCredit
-from walkback.lab.zoo.answers import Output
+from walkback.lab.zoo.block_model import MOST_BLOCKS as MOST_BLOCKS
+from walkback.lab.zoo.block_model import BlockList as BlockList
+from walkback.lab.zoo.block_model import BlockModel as BlockModel
 from walkback.lab.zoo.blocks import Block as Block
 from walkback.lab.zoo.blocks import LinearBlock as LinearBlock
 from walkback.lab.zoo.blocks import SkiplessBlock as SkiplessBlock
-from walkback.lab.zoo.modes import evaluating
+from walkback.lab.zoo.data_spec import EXAMPLE_DATA as EXAMPLE_DATA
+from walkback.lab.zoo.data_spec import DataSpec as DataSpec
 from walkback.lab.zoo.options import as_dict, read_options, require_at_least
 from walkback.protocol.credit import Trace
-
-
-@dataclass(frozen=True)
-class DataSpec:
-    """What a network is built for: the shape of one input, (C, H, W), (D,) or (T,), and the number of classes."""
-
-    input_shape: tuple[int, ...]
-    classes: int
-    vocabulary: int | None = None
-    """Of inputs that are tokens, int64 (T,): how many different ones there are. None: inputs are numbers."""
-    target_shape: tuple[int, ...] = ()
-    """The shape of one sample's targets: () for one class, (T,) for a class for each token."""
-
-    @property
-    def features(self) -> int:
-        """The number of values in one input."""
-        return prod(self.input_shape)
-
-    @property
-    def answers(self) -> int:
-        """How many answers a sample has: 1, or one for each token."""
-        return prod(self.target_shape)
-
-    def zeros(self, like: Tensor) -> Tensor:
-        """One input of zeros, on the device of a parameter and, where inputs are numbers, of its type."""
-        shape = (1, *self.input_shape)
-        return like.new_zeros(shape) if self.vocabulary is None else like.new_zeros(shape, dtype=torch.int64)
-
-
-EXAMPLE_DATA = DataSpec((3, 32, 32), 10)
-"""What an architecture is built for where no data is named, to see what is defined on it. An architecture of other
-data has an example of its own, as the attribute `example_data` of its function."""
-
-
-MOST_BLOCKS = 10_000
-"""Blocks are made one by one: a number beyond all networks would fill the memory before anything could be said."""
-
-
-class BlockList(nn.ModuleList):
-    """The blocks in order; a plain ModuleList that says what it holds."""
-
-    def __iter__(self) -> Iterator[Block]:
-        return super().__iter__()  # type: ignore[return-value]
-
-
-class BlockModel(nn.Module):
-    """A network whose forward pass is head(block_L(… block_1(stem(x)))).
-
-    The head holds the terminal norm, if there is one, the choice of what is read, and the linear readout. `output` is
-    what its logits mean, and so which loss the network is trained and measured with.
-    """
-
-    def __init__(
-        self, stem: nn.Module, blocks: Iterable[Block], head: nn.Module, data: DataSpec, output: Output = "softmax"
-    ) -> None:
-        super().__init__()
-        self.output: Output = output
-        self.stem = stem
-        self.blocks = BlockList(blocks)
-        self.head = head
-        self.data = data
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The logits, (B, …) → (B, classes), or (B, T, classes) where every token has an answer."""
-        hidden = self.stem(inputs)
-        for block in self.blocks:
-            hidden = block(hidden)
-        return self.head(hidden)  # type: ignore[no-any-return]
-
-    @cached_property
-    def site_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of one sample at each site h_0 … h_L, seen on an input of zeros."""
-        parameter = next(self.parameters())
-        with evaluating(self), torch.no_grad():
-            hidden = self.stem(self.data.zeros(parameter))
-            shapes = [tuple(hidden.shape[1:])]
-            for block in self.blocks:
-                hidden = block(hidden)
-                shapes.append(tuple(hidden.shape[1:]))
-        return tuple(shapes)
 
 
 def learns(module: nn.Module) -> bool:
@@ -117,7 +38,14 @@ def learns(module: nn.Module) -> bool:
 
 
 class StepResult(NamedTuple):
-    """What a training step saw; both without gradient."""
+    """What a training step saw; both without gradient.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import StepResult
+        >>> StepResult(loss=torch.tensor(2.3), logits=torch.zeros(4, 10)).logits.shape
+        torch.Size([4, 10])
+    """
 
     loss: Tensor
     """The batch's mean loss over all answers, without the penalty or the method's own objective; the mean of
@@ -131,7 +59,13 @@ CreditNorm = Literal["none", "per_sample", "rms"]
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """Options that every method has."""
+    """Options that every method has. A method with more of them subclasses this.
+
+    Examples:
+        >>> from walkback.lab import MethodOptions
+        >>> MethodOptions(credit_norm="per_sample").penalty
+        0.0
+    """
 
     credit_norm: CreditNorm = "none"
     """`per_sample`: each sample's credit is scaled to unit norm, so samples already learnt keep pushing. `rms`:
@@ -149,13 +83,30 @@ EVERYWHERE = "every architecture"
 class Method(nn.Module, ABC):
     """A rule for credit, and the training step that follows from it.
 
-    Feedback is held in buffers and submodules, so `state_dict` saves it; feedback that learns may be parameters, which
-    the run's optimizer moves. The model is not a submodule: it is saved by itself. A method whose feedback can be drawn
-    again also has `redraw(generator)`; one that has none, though it has feedback, says why in `no_null`.
+    Feedback is held in buffers and submodules, so that `state_dict` saves it; feedback that learns may be parameters,
+    which the run's optimizer moves. The model is not a submodule: it is saved by itself. A method whose feedback can be
+    drawn again also has `redraw(generator)`. One that has feedback and no `redraw` says why in `no_null`.
+
+    Args:
+        model: the network that it trains.
+        generator: what its feedback is drawn from; torch's global generator where None.
+        **options: fields of its `options_type`, by name.
+
+    Raises:
+        InputError: an option is unknown, or the rule is not defined on this network.
+
+    Examples:
+        >>> from walkback.lab import DataSpec, Method
+        >>> from walkback.lab.zoo import build_method, build_model
+        >>> method = build_method("dfa", build_model("resmlp", DataSpec((8,), classes=3), width=16, depth=2))
+        >>> isinstance(method, Method), method.has_credit
+        (True, True)
     """
 
     model: BlockModel
+    """The network that it trains."""
     options_type: ClassVar[type[MethodOptions]] = MethodOptions
+    """The dataclass of its options."""
     paper: ClassVar[str] = ""
     """Where its authors published the rule."""
     gamma: ClassVar[str] = ""
@@ -168,6 +119,9 @@ class Method(nn.Module, ABC):
     """Why no fresh draw of its feedback makes a null for Γ, where it has feedback and no `redraw`."""
     independent_feedback: bool = False
     """Whether the feedback of different sites is drawn independently."""
+    fp32_only: ClassVar[str] = ""
+    """Why it can be trained in fp32 alone, in one clause; empty where bf16 and fp16 keep what it learns from. In fp16
+    its `accumulate` has to scale what it adds to `.grad`, and say so: see `precision.scales_gradients`."""
     credit_is_gradient: ClassVar[bool] = False
     """Whether a sample's credit has the size of the gradient of its own loss, so that `rms` divides it by the batch."""
 
@@ -184,28 +138,57 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def why_not(cls, model: BlockModel) -> str:
-        """Why the rule is not defined on this network, in one sentence; empty where it is."""
+        """Why the rule is not defined on a network. Override it where the rule does not hold everywhere.
+
+        Args:
+            model: the network.
+
+        Returns:
+            The reason in a sentence; empty where it is defined.
+        """
         return ""
 
     def draw(self, generator: torch.Generator | None) -> None:
-        """Create the feedback; a method without feedback creates nothing. None: torch's own generator."""
+        """Create the feedback. A method without feedback creates nothing.
+
+        Args:
+            generator: what to draw from; torch's global generator where None.
+        """
         return
 
     def at(self, progress: float) -> None:
-        """Hear which share of the run is done, 0 before the first epoch and 1 after the last; here it changes nothing.
+        """Hear which share of the run is done; here it changes nothing.
 
-        The training loop tells it around every epoch, and so does a checkpoint that is restored: a method that
-        changes on its way need not save how far it is. One that nobody tells is to act as it does at the end.
+        The training loop says so around every epoch, and so does a checkpoint that is restored: a method that changes
+        on its way need not save how far it is. One that is never told is to act as it does at the end.
+
+        Args:
+            progress: 0 before the first epoch, 1 after the last.
         """
         return
 
     @abstractmethod
     def credits(self, trace: Trace) -> Sequence[Tensor]:
-        """a_0 … a_L, one tensor shaped like each site, such that h_l should move along −a_l."""
+        """a_0 … a_L, such that h_l should move along −a_l.
+
+        Args:
+            trace: one forward pass.
+
+        Returns:
+            One tensor per site, each of the shape of h_l.
+        """
 
     @abstractmethod
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
-        """Add this batch's update direction to `.grad` of all that learns in the model and in the method."""
+        """Add this batch's update direction to `.grad` of all that learns in the model and in the method.
+
+        Args:
+            inputs: (B, …).
+            targets: (B,), or (B, T) where every token has an answer.
+
+        Returns:
+            The loss and the logits of the batch.
+        """
 
     def after_step(self) -> None:
         """Do what comes after each step of the optimizer, while `.grad` is still there; here nothing.
@@ -221,16 +204,26 @@ class Method(nn.Module, ABC):
         return 1
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """A score for each class, shaped like the logits, by which a test sample is answered: here the head's logits.
+        """A score for each class, by which a test sample is answered; here the head's logits.
 
-        A method with another one does not answer by the head, so no gradient of the head's loss is measured: its
+        A method that overrides it does not answer by the head, so no gradient of the head's loss is measured: its
         reports have (a), the depth tests and the accuracy.
+
+        Args:
+            inputs: (B, …).
+
+        Returns:
+            Shaped like the logits.
         """
         return self.model(inputs)  # type: ignore[no-any-return]
 
     @classmethod
     def answers_by_head(cls) -> bool:
-        """Whether `predict` is the head's."""
+        """Whether `predict` is the head's.
+
+        Returns:
+            False where the method overrides it.
+        """
         return cls.predict is Method.predict
 
     def _refuse_where_undefined(self) -> None:
@@ -252,12 +245,37 @@ class Method(nn.Module, ABC):
 class CreditlessMethod(Method):
     """A method in which no site gets a credit from the loss at the head: local losses, forward-forward and the like.
 
-    Γ, ρ and nudge are N/A by design, for the reason that `gamma` gives; `credit_norm` is refused.
+    Γ, ρ and nudge are not available by design, for the reason that `gamma` gives. `credit_norm` is refused.
+
+    Args:
+        model: as for `Method`.
+        generator: as for `Method`.
+        **options: as for `Method`.
+
+    Raises:
+        InputError: as for `Method`, and where `credit_norm` is given.
+
+    Examples:
+        >>> from walkback.lab import CreditlessMethod, DataSpec
+        >>> from walkback.lab.zoo import build_method, build_model
+        >>> method = build_method("local_loss", build_model("resmlp", DataSpec((8,), classes=3), width=16, depth=2))
+        >>> isinstance(method, CreditlessMethod), method.has_credit
+        (True, False)
     """
 
     has_credit: ClassVar[bool] = False
 
     @final
     def credits(self, trace: Trace) -> Sequence[Tensor]:
-        """Raise `NoCredit`, which makes Γ and the functional tests N/A in every record."""
+        """There are none. This makes Γ and the functional tests not available in every record.
+
+        Args:
+            trace: one forward pass.
+
+        Returns:
+            Nothing.
+
+        Raises:
+            NoCredit: always.
+        """
         raise NoCredit(f"by design: {self.gamma}")

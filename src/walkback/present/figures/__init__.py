@@ -10,6 +10,7 @@ from walkback.registry import Registry
 FIGURES = Registry(
     "figure",
     {
+        "headline": "walkback.present.figures.headline:plot",
         "audit": "walkback.present.figures.audit:plot",
         "temporal": "walkback.present.figures.temporal:plot",
         "penalty": "walkback.present.figures.penalty:plot",

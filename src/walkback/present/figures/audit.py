@@ -42,11 +42,11 @@ def plot(networks: Sequence[Network]) -> Figure:
     figure = new_figure(7.0, 2.6 * rows)
     panels = figure.subplots(rows, _ACROSS, squeeze=False)
     for axes, letter in zip(panels.flat, letters, strict=False):
-        _panel(axes, letter, networks)
+        panel(axes, letter, networks)
     for axes in panels.flat[len(letters) :]:
         axes.axis("off")
     intervals = any(r.interval is not None for network in networks for r in network.report.readings)
-    _legend(figure, panels[0, 0], intervals)
+    legend(figure, panels[0, 0], intervals)
     return figure
 
 
@@ -63,7 +63,8 @@ def _title(letter: str, networks: Sequence[Network]) -> str:
     return f"{label(networks[0].report, letter)} {words}"
 
 
-def _legend(figure: Figure, axes: Axes, intervals: bool) -> None:
+def legend(figure: Figure, axes: Axes, intervals: bool) -> None:
+    """What the marks mean."""
     marks = [
         axes.plot([], [], "o", markerfacecolor="white", markeredgecolor=DARK, label="passes", markersize=5.5)[0],
         axes.plot([], [], "s", color=DARK, label="fires", markersize=5.5)[0],
@@ -73,11 +74,12 @@ def _legend(figure: Figure, axes: Axes, intervals: bool) -> None:
     figure.legend(handles=marks, loc="outside lower center", ncols=4, frameon=False, fontsize=PRINT)
 
 
-def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
+def panel(axes: Axes, letter: str, networks: Sequence[Network], title: str = "") -> None:
+    """One diagnostic of all networks against its threshold."""
     methods = by_method(networks)
     read = {i: _reading(network, letter) for i, network in enumerate(networks)}
     known = [r for r in read.values() if r is not None and drawable(r.value)]
-    tidy(axes, _title(letter, networks))
+    tidy(axes, title or _title(letter, networks))
     if not known:
         say(axes, f"{label(networks[0].report, letter)} was not measured on these networks")
         return
@@ -91,9 +93,15 @@ def _panel(axes: Axes, letter: str, networks: Sequence[Network]) -> None:
     if rule.threshold is not None and rule.comparison is not None:
         words = f"fires {rule.comparison} {with_unit(round_number(rule.threshold), rule.unit)}"
         threshold(axes, rule.threshold, rule.comparison, words, at_left=_freer_at_left(axes, letter, methods))
+    name_methods(axes, list(methods))
+
+
+def name_methods(axes: Axes, methods: Sequence[str]) -> None:
+    """The methods along the axis."""
     axes.set_xlim(-0.6, len(methods) - 0.4)
     axes.set_xticks(range(len(methods)), [_wrapped(method) for method in methods], fontsize=PRINT - 1)
     axes.tick_params(axis="x", length=0)
+    axes.yaxis.get_offset_text().set_fontsize(PRINT - 1)
     if len(methods) > 7:
         axes.tick_params(axis="x", rotation=60)
 
@@ -145,8 +153,7 @@ def _method(axes: Axes, letter: str, place: int, members: Sequence[Network], col
         if not drawable(reading.value):
             lost = "off the\nscale" if math.isfinite(reading.value) else "not\nfinite"
             continue
-        offset = _SPREAD * (2 * number / (len(members) - 1) - 1) if len(members) > 1 else 0.0
-        _mark(axes, place + offset, reading, colour)
+        _mark(axes, place + beside(number, len(members)), reading, colour)
         drawn += 1
     words = lost or ("" if drawn else "not\nmeasured")
     if words:
@@ -154,6 +161,11 @@ def _method(axes: Axes, letter: str, place: int, members: Sequence[Network], col
             words, (place, 0.5), xycoords=("data", "axes fraction"), ha="center", va="center", fontsize=PRINT - 2,
             color=FIRE if lost else "#777777",
         )  # fmt: skip
+
+
+def beside(number: int, of: int) -> float:
+    """How far from the middle of its method a seed is drawn."""
+    return _SPREAD * (2 * number / (of - 1) - 1) if of > 1 else 0.0
 
 
 def _mark(axes: Axes, x: float, reading: Reading, colour: str) -> None:

@@ -29,7 +29,7 @@ DARK, GREY, FIRE = "#333333", "#8A8F96", "#B3261E"
 PRINT = 8.0
 """Points: what is read at the width of a column."""
 FORMATS = ("png", "svg", "pdf")
-_WORDS = {"bp": "BP", "fa": "FA", "dfa": "DFA", "ep": "EP", "state_bridge": "State Bridge",
+_WORDS = {"bp": "BP", "fa": "FA", "fa_block": "FA by blocks", "dfa": "DFA", "ep": "EP", "state_bridge": "State Bridge",
           "credit_bridge": "Credit Bridge", "credit_bridge_vector": "Credit Bridge, vector",
           "dfa_textbook": "DFA, textbook credit"}  # fmt: skip
 

@@ -34,8 +34,8 @@ class Scores(NamedTuple):
 
 def plot(scores: Scores) -> Figure:
     """Faults on the left, healthy networks and ROC curves on the right."""
-    figure = new_figure(8.4, 6.4)
-    grid: Any = figure.add_gridspec(2, 2, width_ratios=(1.15, 1.0), height_ratios=(1.0, 1.25))
+    figure = new_figure(8.4, 7.2)
+    grid: Any = figure.add_gridspec(2, 2, width_ratios=(1.15, 1.0), height_ratios=(1.0, 1.1))
     _dots(figure.add_subplot(grid[:, 0]), f"Faults found, {scores.title}", scores.found, scores.rules, key=True)
     _dots(figure.add_subplot(grid[0, 1]), "Healthy networks flagged", scores.flagged, scores.rules)
     _curves(figure.add_subplot(grid[1, 1]), scores.curves)
@@ -81,4 +81,11 @@ def _curves(axes: Axes, curves: Mapping[str, Sequence[tuple[float, float]]]) -> 
     axes.plot([0, 100], [0, 100], color=DARK, linewidth=0.6, linestyle=":")
     axes.set_xlabel("healthy networks flagged, %", fontsize=PRINT - 1)
     axes.set_ylabel("faults found, %", fontsize=PRINT - 1)
-    axes.legend(fontsize=PRINT - 3, frameon=False, loc="lower right")
+    axes.legend(
+        fontsize=PRINT - 2.5,
+        frameon=False,
+        loc="upper center",
+        bbox_to_anchor=(0.45, -0.16),
+        ncols=2,
+        columnspacing=1.2,
+    )

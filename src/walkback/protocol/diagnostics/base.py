@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from walkback.protocol.diagnostics.declare import Comparison, Quantity, Scalar, Threshold
+from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold
+from walkback.protocol.diagnostics.reading_maker import ReadingMaker as ReadingMaker
 from walkback.protocol.records import Interval, Measurements, Reading, State
 from walkback.protocol.wording import written
-from walkback.protocol.words import NON_FINITE
-from walkback.strictness import about_to_compare
 
 if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
@@ -19,11 +18,27 @@ Listed = Literal["always", "measured", "never"]
 
 
 class Diagnostic:
-    """A question that is asked of a network, and everything that walkback needs to ask it.
+    """A question that is asked of a network, and everything that walkback needs to ask it. Subclass it to add your own.
 
     `measure` turns one captured batch into a part, `merge` joins two parts, and `summarise` turns the whole into
-    quantities; these touch tensors. `judge` reads `Measurements` and needs no torch. What is declared here is all
-    that thresholds, traces, options, tables, pictures, sweeps and panels know of a diagnostic.
+    quantities; these touch tensors. `judge` reads `Measurements` and needs no torch. Thresholds, traces, options,
+    tables, pictures, sweeps and panels know nothing of a diagnostic but what is declared here.
+
+    Args:
+        limits: threshold by name; the declared default of each where not given. Names of other diagnostics are passed
+            over.
+
+    Examples:
+        >>> import walkback
+        >>> class LastNorm(walkback.Diagnostic):
+        ...     letter = "z"
+        ...     title = "last norm"
+        ...     question = "Is the last hidden state large?"
+        ...     meaning = "the last hidden state is large"
+        ...     quantities = (walkback.Quantity("last_norm"),)
+        ...     thresholds = {"last_norm_ceiling": walkback.Threshold(default=10.0, fires=">", label="last norm")}
+        >>> LastNorm().judge(walkback.Measurements(extra={"last_norm": 12.0})).state.name
+        'FIRE'
     """
 
     letter: ClassVar[str]
@@ -78,12 +93,27 @@ class Diagnostic:
 
     @staticmethod
     def measure(capture: Capture) -> Any:
-        """The part that one batch contributes: tensors with the samples first, where `merge` is not overridden."""
+        """The part that one batch contributes. Override it to measure batches.
+
+        Args:
+            capture: one batch with its hidden states and gradients at every site.
+
+        Returns:
+            Tensors with the samples first, where `merge` is not overridden; else whatever `merge` joins.
+        """
         raise NotImplementedError
 
     @staticmethod
     def merge(left: Any, right: Any) -> Any:
-        """Two parts as one: samples below each other."""
+        """Two parts as one. By default samples are put below each other.
+
+        Args:
+            left: the part of the earlier batches.
+            right: the part of the later ones.
+
+        Returns:
+            A part.
+        """
         from torch import cat
 
         if isinstance(left, tuple):
@@ -92,21 +122,49 @@ class Diagnostic:
 
     @staticmethod
     def summarise(part: Any) -> dict[str, Any]:
-        """The quantities from the merged part, by name."""
+        """The quantities of the whole. Override it where `measure` is overridden.
+
+        Args:
+            part: all parts, merged.
+
+        Returns:
+            The value of each quantity, by its name: a number, or one number per site.
+        """
         raise NotImplementedError
 
     @classmethod
     def is_listed(cls, reading: Reading) -> bool:
-        """Whether a report has this reading of it where the panel does not name it."""
+        """Whether a report has this reading where the panel does not name the diagnostic.
+
+        Args:
+            reading: of this diagnostic.
+
+        Returns:
+            What `listed` says.
+        """
         return cls.listed == "always" or (cls.listed == "measured" and reading.state is not State.NOT_MEASURED)
 
     @classmethod
     def case_over_seeds(cls, mean: Interval) -> str:
-        """Which of its cases the interval of the mean over three seeds or more shows; empty where it has none."""
+        """Which of its cases the mean over three seeds or more shows.
+
+        Args:
+            mean: the interval of the mean over seeds.
+
+        Returns:
+            The case in words; empty where the diagnostic has none.
+        """
         return ""
 
     def judge(self, measured: Measurements) -> Reading:
-        """FIRE where the first quantity, at its worst site, crosses the first threshold."""
+        """Read the measurements: FIRE where the first quantity, at its worst site, crosses the first threshold.
+
+        Args:
+            measured: the numbers of one network.
+
+        Returns:
+            The reading. NaN and Inf fire; what was not measured is NOT_MEASURED.
+        """
         quantity = self.quantities[0]
         value = measured.value_of(quantity.name)
         make = self.reading_maker(unit=quantity.unit)
@@ -131,21 +189,39 @@ class Diagnostic:
 
     @classmethod
     def judged_by(cls, limits: Mapping[str, float | None]) -> dict[str, float]:
-        """The thresholds that are judged by, with their values: those that are given, and that no other replaces."""
+        """The thresholds that are judged by: those that have a value, and that no other replaces.
+
+        Args:
+            limits: threshold by name.
+
+        Returns:
+            The value of each, by its name.
+        """
         given = {name: limit for name in cls.thresholds if (limit := limits.get(name)) is not None}
         replaced = {cls.thresholds[name].replaces for name in given}
         return {name: limit for name, limit in given.items() if name not in replaced}
 
     @classmethod
     def compared_with(cls, threshold: str) -> str:
-        """The name of the quantity that a threshold is for; empty where the diagnostic does not say."""
+        """The quantity that a threshold is for.
+
+        Args:
+            threshold: its name.
+
+        Returns:
+            The name of the quantity; empty where the diagnostic does not say.
+        """
         if cls.thresholds[threshold].quantity or cls.judge is not Diagnostic.judge:
             return cls.thresholds[threshold].quantity
         return cls.quantities[0].name
 
     @classmethod
     def shown_scalars(cls) -> tuple[Scalar, ...]:
-        """Those that are declared; else one, the value of the reading, named by the letter."""
+        """What stands for it in tables of networks and over time.
+
+        Returns:
+            The scalars that are declared; else one, the value of the reading, named by the letter.
+        """
         return cls.scalars or (cls._reading_as_scalar(),)
 
     @classmethod
@@ -159,81 +235,29 @@ class Diagnostic:
 
     @classmethod
     def curve_name(cls) -> str:
-        """The scalar on whose curve firings are marked; empty where there is none."""
+        """The scalar on whose curve firings are marked.
+
+        Returns:
+            Its name; empty where there is none.
+        """
         return cls.curve or ("" if cls.scalars else cls.letter)
 
     def reading_maker(self, threshold: str = "", unit: str = "", title: str = "") -> ReadingMaker:
-        """What builds the readings of this diagnostic, against one of its thresholds: the first where none is named."""
+        """What builds the readings of this diagnostic, for a `judge` of your own.
+
+        Args:
+            threshold: the name of the threshold to judge by; the first where empty.
+            unit: the unit of the value; that of the threshold where empty.
+            title: what the reading is called; the title of the diagnostic where empty.
+
+        Returns:
+            It has one method for each state.
+        """
         name = threshold or next(iter(self.thresholds), "")
         declared = self.thresholds.get(name)
         limit = self.limits.get(name)
         shown = unit or (declared.unit if declared is not None else "")
         return ReadingMaker(self.letter, title or self.title, declared.fires if declared else None, limit, shown)
-
-
-class ReadingMaker:
-    """Builds the readings of one diagnostic, so that each state is worded in one place."""
-
-    def __init__(
-        self, letter: str, name: str, comparison: Comparison | None, threshold: float | None, unit: str = ""
-    ) -> None:
-        self.comparison, self.threshold = comparison, threshold
-        self._common: dict[str, Any] = {
-            "letter": letter, "name": name, "comparison": comparison, "threshold": threshold, "unit": unit,
-        }  # fmt: skip
-        limit = "none given" if threshold is None else f"{comparison} {threshold:g}"
-        self.rule = f"the threshold of ({letter}) {name}, {limit}"
-
-    def crosses(self, value: float) -> bool:
-        """Whether a value lies on the side of the threshold that fires; NaN never does."""
-        if self.threshold is None:
-            return False
-        return value > self.threshold if self.comparison == ">" else value < self.threshold
-
-    def not_measured(self, why: str) -> Reading:
-        """Nothing to judge, and why."""
-        return Reading(**self._common, state=State.NOT_MEASURED, sentence=why)
-
-    def reported(self, value: float | None, sentence: str) -> Reading:
-        """Measured, by a diagnostic that never fires."""
-        return Reading(**self._common, state=State.REPORTED, value=value, sentence=sentence)
-
-    def undecided(self, value: float | None, why: str) -> Reading:
-        """A value that nothing is there to judge by, and what is missing."""
-        return Reading(**self._common, state=State.UNDECIDED, value=value, sentence=why)
-
-    def non_finite(self, what: str, value: float | None = None, site: int | None = None) -> Reading:
-        """NaN or Inf: it compares false with every threshold, and must never come out trustworthy."""
-        about_to_compare(value if value is not None else float("nan"), self.rule)
-        sentence = f"{what}: the network has diverged, and no other value of it means anything."
-        return Reading(**self._common, state=State.FIRE, value=value, site=site, reason=NON_FINITE, sentence=sentence)
-
-    def judged(
-        self,
-        value: float,
-        *,
-        reason: str,
-        fired: str,
-        passed: str,
-        interval: Interval | None = None,
-        site: int | None = None,
-        case: str = "",
-    ) -> Reading:
-        """FIRE where the value crosses the threshold, PASS where not, fragile where the interval does both."""
-        about_to_compare(value, self.rule)
-        fires = self.crosses(value)
-        fragile = interval is not None and self.crosses(interval.low) != self.crosses(interval.high)
-        return Reading(
-            **self._common,
-            state=State.FIRE if fires else State.PASS,
-            value=value,
-            site=site,
-            interval=interval,
-            fragile=fragile,
-            reason=reason if fires else "",
-            case=case if fires else "",
-            sentence=fired if fires else passed,
-        )
 
 
 def without_reference(measured: Measurements, otherwise: str) -> str:

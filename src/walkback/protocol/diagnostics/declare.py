@@ -28,10 +28,17 @@ def even_grid(low: float, high: float, step: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A value at which a diagnostic fires, and what users may set it to."""
+    """A value at which a diagnostic fires, and what users may set it to.
+
+    Examples:
+        >>> import walkback
+        >>> threshold = walkback.Threshold(default=50.0, fires=">", label="growth of one block", above=1.0, axis="log")
+        >>> threshold.fault(0.5)
+        'expected a number above 1'
+    """
 
     default: float | None
-    """None where the diagnostic does not use it unless it is given."""
+    """Where it fires if nothing else is set; None where the diagnostic does not use it unless it is given."""
     fires: Comparison
     """On which side of it the diagnostic fires."""
     label: str
@@ -39,12 +46,15 @@ class Threshold:
     above: float | None = None
     """It must be larger than this."""
     least: float | None = None
+    """It must be at least this."""
     most: float | None = None
+    """It must be at most this."""
     unit: str = ""
+    """The unit of what is compared with it."""
     sweep: tuple[float, ...] = ()
     """The values that a sensitivity study tries; some around the default where none are given."""
     axis: Axis = "linear"
-    """On which its distances are told: as differences, or as ratios."""
+    """How distances from it are told: `linear` as differences, `log` as ratios."""
     replaces: str = ""
     """The threshold that is not judged by where this one is given."""
     short: str = ""
@@ -53,7 +63,14 @@ class Threshold:
     """Which quantity is compared with it, for pictures that draw both; the first where `judge` is not overridden."""
 
     def fault(self, value: float | None) -> str:
-        """Why a value cannot be taken; empty where it can."""
+        """Why a value cannot be taken.
+
+        Args:
+            value: what a user set.
+
+        Returns:
+            The reason; empty where it can be taken.
+        """
         if value is None:
             return "" if self.default is None else "expected a number"
         if not math.isfinite(value):
@@ -78,7 +95,14 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number, or one number per site, that a diagnostic adds to `Measurements`."""
+    """A number, or one number per site, that a diagnostic adds to `Measurements`.
+
+    Examples:
+        >>> import walkback
+        >>> rank = walkback.Quantity("effective_rank", per_site=True)
+        >>> rank.shown, rank.read(walkback.Measurements(extra={"effective_rank": (3.0, 2.0)}))
+        ('effective rank', (3.0, 2.0))
+    """
 
     name: str
     """What it is called in records: a field of `Measurements`, or a key of its `extra`."""
@@ -88,8 +112,11 @@ class Quantity:
     """What it can be: a norm is never negative, a cosine (or a signed share) lies in [−1, 1], and `broken` counts
     samples with NaN or Inf."""
     unit: str = ""
+    """Its unit; empty where it has none."""
     per_site: bool = False
+    """Whether there is one number for each site."""
     axis: Axis = "linear"
+    """On which axis it is drawn, `linear` or `log`."""
     traced: bool = False
     """Whether every line of a trace keeps it."""
     interval: str = ""
@@ -143,7 +170,14 @@ class Quantity:
         return self.heading or self.shown
 
     def read(self, measured: Any) -> Any:
-        """Its value among the measurements: a number, one per site, or None where it was not measured."""
+        """Its value among the measurements.
+
+        Args:
+            measured: the `Measurements` of one network.
+
+        Returns:
+            A number, one per site, or None where it was not measured.
+        """
         return self.of(measured) if self.of is not None else measured.value_of(self.name)
 
 
@@ -154,9 +188,9 @@ class Scalar:
     name: str
     """What it is asked for by: `trail.series("growth")`."""
     heading: str
-    """Of its column."""
+    """The heading of its column."""
     of: Callable[[Any], float | None] | None = None
-    """How it follows from `Measurements`; the figure of the diagnostic's reading where none is given."""
+    """How it follows from `Measurements`; the value of the diagnostic's reading where none is given."""
     partly: Callable[[Any], float | None] | None = None
     """How its curve goes on where a record holds some of the sites only."""
     title: str = ""
@@ -166,7 +200,9 @@ class Scalar:
     threshold: str = ""
     """The threshold that it is read against, by name."""
     axis: Axis = "linear"
+    """On which axis it is drawn, `linear` or `log`."""
     signed: bool = False
+    """Whether it is written with its sign."""
     tabled: bool = True
     """Whether tables of networks have a column for it."""
     timed: bool = True
@@ -181,7 +217,15 @@ class Scalar:
     """Which columns leave a table that is too wide: those of the highest number first, those of 0 never."""
 
     def read(self, measured: Any, figure: float | None) -> float | None:
-        """The number, of a network whose reading has this figure."""
+        """The number that stands for one network.
+
+        Args:
+            measured: its `Measurements`.
+            figure: the value of the diagnostic's reading.
+
+        Returns:
+            The number; None where it was not measured.
+        """
         return figure if self.of is None else self.of(measured)
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from walkback.protocol.diagnostics.base import Diagnostic, without_reference
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, even_grid, log_grid
 from walkback.protocol.drift_share import SMALL_SHARE
-from walkback.protocol.records import Measurements, Reading
+from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.wording import written
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 GROUP = 128
 """Samples per group, whatever the loader's batches are: the published (c) is for batches of this size."""
 
+
+UNINFORMATIVE = 1.0
+"""An interval of a cosine that is as wide as this says nothing: it is half of all there are."""
 
 _AT_THE_DIAMOND = "(c) is judged at the diamond, and fires if it lies in the hatched part."
 
@@ -154,6 +157,15 @@ class DirectionDrift(Diagnostic):
         if figure - figure != 0:
             return make.non_finite("the batch-mean gradient holds NaN or Inf", figure, site)
         share = self._share_in_words(measured)
+        interval = measured.cross_batch_stability_interval
+        if interval is not None and not make.crosses(figure) and says_nothing(interval, make.threshold):
+            groups = measured.groups or "few"
+            why = (
+                f"Over {groups} groups the interval runs from {written(interval.low)} to {written(interval.high)}: it "
+                f"holds the ceiling and half of all cosines, and so it is no pass. Measure on more samples. {share}"
+            )
+            told = make.undecided(figure, why.strip())
+            return told.model_copy(update={"interval": interval, "site": site})
         return make.judged(
             figure,
             reason=self.reason,
@@ -201,6 +213,12 @@ class DirectionDrift(Diagnostic):
         share = measured.drift_shares[measured.stability_layer]
         amount = "under 1 %" if share < SMALL_SHARE else f"{written(100 * share)} %"
         return f"The drift share ρ is {written(share)}: {amount} of the gradient's energy is common to all samples."
+
+
+def says_nothing(interval: Interval, ceiling: float | None) -> bool:
+    """Whether an interval of a cosine spans half of its range or more, and the ceiling in it."""
+    wide = interval.high - interval.low >= UNINFORMATIVE
+    return wide and ceiling is not None and interval.contains(ceiling)
 
 
 def _at_the_sites(measured: Measurements) -> tuple[float | None, ...] | None:

@@ -6,7 +6,9 @@ trained again: no frozen twin is needed.
 
 from __future__ import annotations
 
-from walkback.protocol.diagnostics.base import Diagnostic
+from typing import ClassVar
+
+from walkback.protocol.diagnostics.base import Diagnostic, Listed
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
 from walkback.protocol.pairing import Answered, Pairs
 from walkback.protocol.records import Interval, Measurements, Reading, Readouts
@@ -19,7 +21,7 @@ class OfReadouts(Diagnostic):
     """The share of the errors of one answer that another removes, in pairs over samples."""
 
     needs_gradient = False
-    listed = "measured"
+    listed: ClassVar[Listed] = "measured"
     over = ""
     """Whose errors they are, in words."""
     did = ""
@@ -117,6 +119,56 @@ class HeadGain(OfReadouts):
     def answers(readouts: Readouts) -> tuple[Answered, Answered]:
         """The network's own, and those of h_L."""
         return readouts.own, readouts.correct[-1]
+
+
+class HeadGap(OfReadouts):
+    """The accuracy of the network's own head minus that of a linear readout of h_L, in points.
+
+    `own head` asks for a share of errors, which is large where there are few. A network whose head misses the labels of
+    the test set by many points, while a readout of the same site finds them, was trained on other ones.
+    """
+
+    letter = "hg"
+    title = "head gap"
+    question = "Is the network's own head behind a linear readout of the same site?"
+    meaning = "the network's own head is far behind a linear readout of its last site"
+    subject = "whether the head keeps up with a linear readout"
+    reason = "own head far behind a linear readout of its site"
+    remedy = "Look at the labels that it was trained on, and at how long the head was trained."
+    thresholds = {  # noqa: RUF012
+        "head_gap_floor": Threshold(
+            None, "<", "own head minus a readout of h_L", least=-100, most=100, unit="pp",
+            sweep=even_grid(-50, 20, 1.0),
+        ),
+    }  # fmt: skip
+    signed = True
+    listed = "never"
+
+    @staticmethod
+    def answers(readouts: Readouts) -> tuple[Answered, Answered]:
+        """The network's own, and those of h_L."""
+        return readouts.own, readouts.correct[-1]
+
+    def judge(self, measured: Measurements) -> Reading:
+        """FIRE where the gap is under the floor; reported where none is given."""
+        from walkback.protocol.uncertainty import LEVEL
+
+        make, readouts = self.reading_maker(), measured.readouts
+        if readouts is None:
+            return make.not_measured(measured.no_readouts or NOT_ASKED)
+        numbers = measured.site_numbers
+        if numbers is not None and numbers[-1] != measured.last_site:
+            return make.not_measured("It is read at the last site, which was left out.")
+        pairs = Pairs.of(*self.answers(readouts))
+        gap, interval = 100 * pairs.difference, pairs.difference_interval(LEVEL)
+        own, other = (f"{100 * each.share:.1f} %" for each in self.answers(readouts))
+        words = f"The network's own head is at {own}, a linear readout of h_L at {other}."
+        if make.threshold is None:
+            told = make.reported(gap, f"{words} No least gap was given to judge it by.")
+            return told.model_copy(update={"interval": interval})
+        return make.judged(
+            gap, reason=self.reason, fired=f"{words} {self.remedy}", passed=words, interval=interval,
+        )  # fmt: skip
 
 
 def gain_interval(pairs: Pairs, readouts: Readouts) -> Interval | None:

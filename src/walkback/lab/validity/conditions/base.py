@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -36,6 +37,10 @@ class Made(NamedTuple):
     """On the test split, counted here."""
     answers: Tensor
     """Which test samples it answers rightly, (N,)."""
+
+    def at_start(self) -> Made:
+        """The same with the network at its random start in the place of the finished one."""
+        return self._replace(run=replace(self.run, model=self.start))
 
 
 class Condition:

@@ -36,7 +36,7 @@ class DeadBlocks(Condition):
     made = "The branches of the last blocks go through a ReLU that never opens; BP trains everything else."
     dial_is = "share of the blocks that are dead"
     dials = (1.0, 0.75, 0.5)
-    found_by = ("depth_gain", "linear_readouts", "movement")
+    found_by = ("idle_block", "movement", "depth_gain", "linear_readouts")
     unseen = "Where half of the blocks live and gain, only what is asked block by block can tell."
     architectures = ("resmlp", "student_net", "small_resnet", "vit_mini")
 

@@ -47,7 +47,7 @@ class ExplodingBlock(Condition):
     made = "A block's output is multiplied by a factor that grows from 1 to the dial during training; BP trains."
     dial_is = "growth of that block at the end"
     dials = (1e4, 1e3, 100.0)
-    found_by = ("residual_growth", "growth_from_init")
+    found_by = ("block_growth", "growth_from_init", "residual_growth")
     architectures = ("resmlp", "small_cnn", "small_resnet", "vit_mini")
 
     def network(self, config: NetworkConfig, data: DataSpec) -> BlockModel:

@@ -20,7 +20,7 @@ class PermutedLabels(Condition):
     made = "A share of the training labels is rotated among itself once, before training; the test split is right."
     dial_is = "share of the training labels that are another sample's"
     dials = (1.0, 0.95, 0.9)
-    found_by = ("depth_gain",)
+    found_by = ("linear_readouts", "head_gap", "depth_gain")
 
     def task(self, config: NetworkConfig) -> Task:
         """The task with its labels exchanged."""

@@ -21,7 +21,7 @@ class SlowGrowth(Condition):
     made = "Every block's output is multiplied by a factor that grows from 1 to the dial during training; BP trains."
     dial_is = "growth of each block at the end"
     dials = (40.0, 15.0, 6.0)
-    found_by = ("growth_from_init",)
+    found_by = ("growth_from_init", "block_growth")
     architectures = ("resmlp", "student_net", "small_resnet", "vit_mini")
 
     def network(self, config: NetworkConfig, data: DataSpec) -> BlockModel:

@@ -26,7 +26,7 @@ class StrongStem(Condition):
     )
     dial_is = "size of the noise in the blocks at the end, relative to their weights"
     dials = (0.1, 0.5, 1.5)
-    found_by = ("depth_gain", "linear_readouts")
+    found_by = ("update_provenance", "linear_readouts", "depth_gain")
     architectures = ("resmlp", "student_net", "small_resnet", "vit_mini")
     tasks = ("product", "pairs")
 

@@ -12,7 +12,22 @@ Build = TypeVar("Build", bound=Callable[..., Any])
 
 
 def reads_tokens(example: DataSpec) -> Callable[[Build], Build]:
-    """Say of an architecture that its inputs are tokens, and give data that it can be built for."""
+    """Say of an architecture that its inputs are tokens. A decorator of the function that builds it.
+
+    Args:
+        example: data that it can be built for.
+
+    Returns:
+        The decorator, which returns the function itself.
+
+    Examples:
+        >>> from walkback.lab import DataSpec, reads_tokens
+        >>> @reads_tokens(DataSpec((16,), classes=27, vocabulary=27, target_shape=(16,)))
+        ... def tiny_gpt(data):
+        ...     ...
+        >>> tiny_gpt.reads_tokens
+        True
+    """
 
     def said(build: Build) -> Build:
         vars(build).update(reads_tokens=True, example_data=example)

@@ -162,7 +162,9 @@ def read_cache(archive: Archive[Content], root: Path | str | None = None) -> Con
             content = archive.form.restored(dict(arrays))
     except FileNotFoundError:
         raise CacheMissError(f"nothing at {file}") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # zipfile, zlib, NumPy and the tokenizer that it reads heads with have their own
         raise DataError(f"the cached {file} is corrupt ({error})") from None
     return verified(archive, content, f"the cached {file}")
 

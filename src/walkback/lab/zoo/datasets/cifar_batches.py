@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-import pickle
+import pickle  # nosec B403
 from typing import Any
 
 import numpy as np

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +29,7 @@ class Batches:
     `augment` crops and flips as far as the split's preparation says; a set that declares neither is left as
     it is. `random_labels` is a number of classes: the labels are then drawn from them, uniformly and anew for every
     batch, and the split's own are not read; the inputs are those of the same batches with their own labels. The
-    split is moved to `device` once, and batches are made there.
+    split is moved to `device` once, where one is given, and batches are made there.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class Batches:
         shuffle: bool = False,
         drop_last: bool = False,
         random_labels: int | None = None,
-        device: torch.device | str = "cpu",
+        device: torch.device | str | None = None,
     ) -> None:
         _check_size(batch_size, "batch size")
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -54,7 +56,7 @@ class Batches:
             _check_size(random_labels, "number of classes to draw labels from")
         self.batch_size, self.seed, self.random_labels = batch_size, seed, random_labels
         self.augment, self.shuffle, self.drop_last = augment, shuffle, drop_last
-        self._split = _on_device(split, device)
+        self._split = split.to(device)
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self._split), self.batch_size)
@@ -134,17 +136,36 @@ def normalised(stored: Tensor, preparation: Preparation) -> Tensor:
     """Network inputs of stored samples: images `(x / 255 − mean) / std` as NCHW, vectors without 255; tokens as is."""
     if stored.dtype == torch.int64:
         return stored
-    mean = torch.tensor(preparation.mean, device=stored.device)
-    std = torch.tensor(preparation.std, device=stored.device)
+    constants = _constants(preparation, stored.device)
     if stored.dtype != torch.uint8:
-        return (stored - mean) / std
+        return (stored - constants.mean) / constants.std
     planes = stored.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
-    return planes.mul_((1 / (255 * std))[:, None, None]).sub_((mean / std)[:, None, None])
+    return planes.mul_(constants.scale).sub_(constants.shift)
 
 
-def evaluation_batches(split: Split, batch_size: int = 256, device: torch.device | str = "cpu") -> Iterator[Batch]:
-    """Every sample once, in order and without augmentation; the last batch may be smaller."""
+class _Constants(NamedTuple):
+    """What samples are normalised by: vectors by the first two, images of bytes by the others, (C, 1, 1)."""
+
+    mean: Tensor
+    std: Tensor
+    scale: Tensor
+    shift: Tensor
+
+
+@lru_cache(maxsize=32)
+def _constants(preparation: Preparation, device: torch.device) -> _Constants:
+    """Kept on the device: made for every batch, they would be moved there for every batch."""
+    with torch.inference_mode(False):
+        mean, std = (torch.tensor(each, device=device) for each in (preparation.mean, preparation.std))
+        return _Constants(mean, std, (1 / (255 * std))[:, None, None], (mean / std)[:, None, None])
+
+
+def evaluation_batches(
+    split: Split, batch_size: int = 256, device: torch.device | str | None = None
+) -> Iterator[Batch]:
+    """Every sample once, in order and without augmentation; the last batch may be smaller. None: where the split is."""
     _check_size(batch_size, "batch size")
+    device = split.labels.device if device is None else device
     return (
         (
             normalised(split.inputs[start : start + batch_size].to(device), split.preparation),
@@ -155,7 +176,7 @@ def evaluation_batches(split: Split, batch_size: int = 256, device: torch.device
 
 
 def held_out_batches(
-    dataset: Dataset, count: int = 10, size: int = 128, device: torch.device | str = "cpu"
+    dataset: Dataset, count: int = 10, size: int = 128, device: torch.device | str | None = None
 ) -> list[Batch]:
     """The first `count` whole batches of the test split: the fixed data that diagnostics are measured on.
 
@@ -171,11 +192,6 @@ def held_out_batches(
             "Ask for a smaller size."
         )
     return list(evaluation_batches(dataset.test.take(whole * size), size, device))
-
-
-def _on_device(split: Split, device: torch.device | str) -> Split:
-    """The split with both tensors on a device."""
-    return Split(split.inputs.to(device), split.labels.to(device), split.preparation)
 
 
 def _check_size(value: int, what: str) -> None:

@@ -17,14 +17,23 @@ from walkback.lab.zoo.datasets.fingerprint import RawPair
 class Preparation:
     """How stored samples become network inputs: crop and flip in training, normalise always.
 
-    `mean` and `std` are per channel, of pixels scaled to [0, 1]; a vector set has one of each. `crop` is how
-    many black pixels are added on each side before a window of the original size is cut out; 0 is no crop.
+    Raises:
+        InputError: there are not as many means as deviations, a deviation is not positive, or `crop` is negative.
+
+    Examples:
+        >>> from walkback.lab import Preparation
+        >>> Preparation(mean=(0.5,), std=(0.25,), crop=2).flip
+        False
     """
 
     mean: tuple[float, ...]
+    """Of each channel, of pixels scaled to [0, 1]; a set of vectors has one."""
     std: tuple[float, ...]
+    """The standard deviation of each channel."""
     crop: int = 0
+    """How many black pixels are added on each side before a window of the original size is cut out; 0 is no crop."""
     flip: bool = False
+    """Whether images are mirrored at random."""
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.std) or not self.mean:
@@ -55,14 +64,25 @@ AS_IT_IS = Preparation(mean=(0.0,), std=(1.0,))
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Samples as stored: uint8 images (N, H, W, C), float32 vectors (N, D), or int64 tokens (N, T).
+    """Samples as they are stored, with their labels.
 
-    Labels are int64: one for each sample, (N,), or, of tokens, one for each token, (N, T).
+    Raises:
+        DataError: inputs or labels have another type or shape, or the preparation does not fit them.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import AS_IT_IS, Split
+        >>> split = Split(torch.randn(10, 4), torch.zeros(10, dtype=torch.int64), AS_IT_IS)
+        >>> len(split.take(3)), split.input_shape
+        (3, (4,))
     """
 
     inputs: Tensor
+    """uint8 images (N, H, W, C), float32 vectors (N, D), or int64 tokens (N, T)."""
     labels: Tensor
+    """int64: one for each sample, (N,), or, of tokens, one for each token, (N, T)."""
     preparation: Preparation
+    """How they become network inputs."""
 
     def __post_init__(self) -> None:
         _check_stored(self.inputs, self.labels)
@@ -101,8 +121,24 @@ class Split:
         height, width, channels = self.inputs.shape[1:]
         return (channels, height, width)
 
+    def to(self, device: torch.device | str | None) -> Split:
+        """The split with both tensors on a device; None: where they are."""
+        if device is None or self.labels.device == torch.device(device):
+            return self
+        return Split(self.inputs.to(device), self.labels.to(device), self.preparation)
+
     def take(self, count: int) -> Split:
-        """The first `count` samples, for a smaller run or a quick check."""
+        """The first samples, for a smaller run or a quick check.
+
+        Args:
+            count: how many.
+
+        Returns:
+            A split.
+
+        Raises:
+            InputError: there are not so many, or `count` is below 1.
+        """
         if not 1 <= count <= len(self):
             raise InputError(f"cannot take {count} samples of {len(self)}. Ask for 1 to {len(self)}.")
         return Split(self.inputs[:count], self.labels[:count], self.preparation)
@@ -110,14 +146,29 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A named train and test split over the same classes and input shape."""
+    """A named train and test split over the same classes and input shape.
+
+    Raises:
+        DataError: the splits differ in shape, or labels or tokens are out of range.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import AS_IT_IS, Dataset, Split
+        >>> split = Split(torch.randn(10, 4), torch.zeros(10, dtype=torch.int64), AS_IT_IS)
+        >>> Dataset("zeros", train=split, test=split, class_names=("zero", "one")).spec.classes
+        2
+    """
 
     name: str
+    """What it is called."""
     train: Split
+    """What is trained on."""
     test: Split
+    """What is tested on."""
     class_names: tuple[str, ...]
+    """The names of the classes."""
     vocabulary: int | None = None
-    """How many tokens there are, of inputs that are tokens."""
+    """How many different tokens there are, where inputs are tokens."""
 
     def __post_init__(self) -> None:
         for what, train, test in (
@@ -144,6 +195,10 @@ class Dataset:
             raise DataError(
                 f"{self.name}: {what} run from {lowest} to {highest}, expected 0 to {count - 1} for {count} {of}."
             )
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """The data set with both splits on a device."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
 
     @property
     def classes(self) -> int:

@@ -18,6 +18,7 @@ from walkback.lab.zoo.methods.site_vectors import as_slope, as_vectors, read_vec
 from walkback.lab.zoo.methods.value_bridge import Terminal, ValueBridge, ValueOptions, terminal_of
 from walkback.lab.zoo.modes import seeded_by
 from walkback.lab.zoo.options import require_at_least, require_at_most
+from walkback.lab.zoo.precision import scales_gradients
 from walkback.protocol.credit import Trace
 
 
@@ -101,6 +102,7 @@ class CreditBridge(LocalMethod):
         shapes = self.model.site_shapes
         return [as_slope(slope, shapes[site]) for slope, site in zip(slopes, sites, strict=True)], objective
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One step of the running average, then that of every local method."""
         self.value.update_average()

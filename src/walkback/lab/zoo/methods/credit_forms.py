@@ -14,16 +14,27 @@ from walkback.lab.zoo.methods.site_vectors import as_site
 
 @dataclass(frozen=True, eq=False)
 class FactoredCredit:
-    """a = e B in the shape of a site, kept as its factors: the error, (B, c), or (B, T, c) of tokens; B is (c, d).
+    """A credit a = e B in the shape of a site, kept as its two factors.
 
-    Its rank is c, the number of classes, so the Linear y = W u + b that writes the site need not meet it whole:
-    the gradients of ⟨y, a⟩ are e (B W) at u, Bᵀ (eᵀ u) at W and Bᵀ (eᵀ 1) at b, and every product is c wide in
-    place of d.
+    Its rank is c, the number of classes, so the Linear y = W u + b that writes the site need not meet it whole.
+
+    Formula:
+        The gradients of ⟨y, a⟩ are e (B W) at u, Bᵀ (eᵀ u) at W and Bᵀ (eᵀ 1) at b. Every product is c wide in place of
+        d.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import FactoredCredit
+        >>> FactoredCredit(torch.ones(2, 3), torch.ones(3, 8), (8,)).whole().shape
+        torch.Size([2, 8])
     """
 
     error: Tensor
+    """e, (B, c), or (B, T, c) of tokens."""
     feedback: Tensor
+    """B, (c, d)."""
     site_shape: tuple[int, ...]
+    """The shape of one sample at the site."""
 
     def __truediv__(self, divisor: Tensor | float) -> FactoredCredit:
         """a over a number, or over one for each sample, (B, 1)."""
@@ -32,15 +43,35 @@ class FactoredCredit:
         return replace(self, error=self.error / divisor)
 
     def whole(self) -> Tensor:
-        """a itself, (B, …)."""
+        """a itself.
+
+        Returns:
+            (B, *site_shape).
+        """
         return as_site(self.error @ self.feedback, self.site_shape)
 
     def fits(self, layer: nn.Linear, reads: Tensor) -> bool:
-        """Whether the layer writes the whole site, as a vector or as tokens; of a map, B spans more than channels."""
+        """Whether a layer writes the whole site, as a vector or as tokens. It never writes a whole map (C, H, W).
+
+        Args:
+            layer: the Linear.
+            reads: what it read, (B, …, in_features).
+
+        Returns:
+            True or False.
+        """
         return len(self.site_shape) <= 2 and (*reads.shape[1:-1], layer.out_features) == self.site_shape
 
     def on_output_of(self, layer: nn.Linear, reads: Tensor) -> Tensor:
-        """A root for autograd with the gradients of ⟨y, a⟩ behind it, where y is what the layer makes of `reads`."""
+        """A root for autograd with the gradients of ⟨y, a⟩ behind it, where y is what the layer makes of `reads`.
+
+        Args:
+            layer: the Linear.
+            reads: what it read, (B, …, in_features).
+
+        Returns:
+            A scalar, whose value is 0: only its gradients count.
+        """
         root: Tensor = _InnerProduct.apply(self.error, self.feedback, reads, layer.weight, layer.bias)  # type: ignore[no-untyped-call]
         return root
 

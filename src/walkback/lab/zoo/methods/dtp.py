@@ -17,6 +17,7 @@ from walkback.lab.zoo.methods.step_draws import StepDraws, normal_like
 from walkback.lab.zoo.methods.terminal import terminal_gradient
 from walkback.lab.zoo.modes import seeded_by, statistics_still
 from walkback.lab.zoo.options import require_positive
+from walkback.lab.zoo.precision import scales_gradients
 from walkback.protocol.credit import Trace
 
 MOST_AXES = 2
@@ -84,6 +85,7 @@ class DTP(LocalMethod):
             return self._direct_credits(trace, sites), self._direct_reconstruction(trace, sites)
         return self._layerwise_credits(trace, sites), self._layerwise_reconstruction(trace, min(sites))
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """The shared local step; the next one has other noise."""
         result = super().accumulate(inputs, targets)
@@ -95,7 +97,7 @@ class DTP(LocalMethod):
         return [(error @ self.feedback[site].detach()).view_as(trace.hiddens[site]) for site in sites]
 
     def _direct_reconstruction(self, trace: Trace, sites: Sequence[int]) -> Tensor:
-        generator, sigma, terms = self.draws.generator(), self.options.noise, []
+        generator, sigma, terms = self.draws.generator(trace.logits.device), self.options.noise, []
         for site, hidden in enumerate(trace.hiddens):
             noise = sigma * normal_like(hidden, generator)
             if site not in sites:
@@ -122,7 +124,7 @@ class DTP(LocalMethod):
         return [-aims[site - min(sites)] / step for site in sites]
 
     def _layerwise_reconstruction(self, trace: Trace, lowest: int) -> Tensor | None:
-        generator, sigma, terms = self.draws.generator(), self.options.noise, []
+        generator, sigma, terms = self.draws.generator(trace.logits.device), self.options.noise, []
         for site, block in enumerate(self.model.blocks):
             noisy = trace.hiddens[site] + sigma * normal_like(trace.hiddens[site], generator)
             if site >= lowest:

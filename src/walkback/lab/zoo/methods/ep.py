@@ -15,6 +15,7 @@ from walkback.lab.zoo.methods.local_step import LocalOptions, LocalPass, follow,
 from walkback.lab.zoo.methods.relaxation import FirstState, Order, Relaxation
 from walkback.lab.zoo.modes import evaluating, statistics_still
 from walkback.lab.zoo.options import require_at_least, require_positive
+from walkback.lab.zoo.precision import FROM_DIFFERENCES
 from walkback.protocol.credit import Trace
 
 
@@ -68,6 +69,7 @@ class EP(Method):
         "Scellier and Bengio, Equilibrium propagation: bridging the gap between energy-based models and "
         "backpropagation, Frontiers in Computational Neuroscience 11:24, 2017"
     )
+    fp32_only: ClassVar[str] = FROM_DIFFERENCES
     gamma: ClassVar[str] = (
         "How far the nudge moves a state along the negative gradient; there is no feedback to draw, and so no null."
     )

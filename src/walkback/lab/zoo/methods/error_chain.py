@@ -13,6 +13,7 @@ from walkback.lab.zoo.contract import Method, StepResult
 from walkback.lab.zoo.methods.local_step import LocalPass, follow, local_pass
 from walkback.lab.zoo.methods.penalty import branch_penalty
 from walkback.lab.zoo.modes import evaluating
+from walkback.lab.zoo.precision import backward, scales_gradients
 from walkback.protocol.credit import Trace
 
 
@@ -35,6 +36,7 @@ class ErrorChain(Method):
             logits = self.model.head(sites[-1])
         return torch.autograd.grad(logits, sites, trace.error.to(logits.dtype))
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass and one backward pass through the whole network."""
         if self.options.credit_norm != "none":
@@ -45,7 +47,7 @@ class ErrorChain(Method):
             else:
                 logits, penalty = self.model(inputs), None
         loss = mean_loss(logits, targets, self.model.output)
-        (loss if penalty is None else loss + penalty).backward()  # type: ignore[no-untyped-call]
+        backward([loss if penalty is None else loss + penalty], [None])
         return StepResult(loss.detach(), logits.detach())
 
     def _penalised_forward(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:

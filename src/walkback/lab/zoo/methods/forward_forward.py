@@ -26,8 +26,9 @@ from walkback.lab.zoo.methods.input_symbols import reads_symbols
 from walkback.lab.zoo.methods.local_step import LocalPass, local_pass
 from walkback.lab.zoo.methods.penalty import branch_penalty
 from walkback.lab.zoo.methods.site_readouts import written_sites
-from walkback.lab.zoo.methods.step_draws import StepDraws
+from walkback.lab.zoo.methods.step_draws import StepDraws, whole_like
 from walkback.lab.zoo.options import require_at_least, require_at_most, require_positive
+from walkback.lab.zoo.precision import backward, scales_gradients
 
 SAME_TO = 1e-4
 """How far, relative to its size, a branch may answer otherwise to a longer input: what a norm's ε leaves over."""
@@ -119,6 +120,7 @@ class ForwardForward(CreditlessMethod):
         flat[:, :classes] = self.options.label_value * shares.to(flat.dtype)
         return flat.view_as(inputs)
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """A pass with the right labels and the wrong ones; for `softmax` one more, with all labels at once."""
         labels = torch.cat([targets, self._wrong_labels(targets)])
@@ -128,14 +130,14 @@ class ForwardForward(CreditlessMethod):
         own = torch.stack(losses).sum()
         scores = self._learn_to_read(inputs, targets) if self.options.prediction == "softmax" else None
         penalty = branch_penalty(self.model.blocks, local.branches, self.options.penalty)
-        (own if penalty is None else own + penalty).backward()  # type: ignore[no-untyped-call]
+        backward([own if penalty is None else own + penalty], [None])
         self.draws.advance()
         return StepResult(own.detach() / len(losses), self._tried(local, labels) if scores is None else scores)
 
     def _learn_to_read(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """The head's own step on the last site of inputs with all labels at once; its logits."""
         logits: Tensor = self.model.head(self._sites(self._neutral(inputs))[-1])
-        logits.backward(output_error(logits, targets, self.model.output) / len(targets))  # type: ignore[no-untyped-call]
+        backward([logits], [output_error(logits, targets, self.model.output) / len(targets)])
         return logits.detach()
 
     def _tried(self, local: LocalPass, labels: Tensor) -> Tensor:
@@ -183,8 +185,7 @@ class ForwardForward(CreditlessMethod):
     def _wrong_labels(self, targets: Tensor) -> Tensor:
         """Each uniform over the other classes."""
         classes = self.model.data.classes
-        shift = torch.randint(1, classes, targets.shape, generator=self.draws.generator())
-        return (targets + shift.to(targets.device)) % classes
+        return (targets + whole_like(targets, 1, classes, self.draws.generator(targets.device))) % classes
 
     def _peer_loss(self, site: int, activity: Tensor) -> Tensor:
         """How far the units' running means are from their common mean; the gradient is that of this step's share."""

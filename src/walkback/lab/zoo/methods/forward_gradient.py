@@ -19,6 +19,7 @@ from walkback.lab.zoo.methods.step_draws import StepDraws, normal_like
 from walkback.lab.zoo.methods.tangents import moving, tangent_of, tangents
 from walkback.lab.zoo.modes import statistics_still
 from walkback.lab.zoo.options import require_at_least
+from walkback.lab.zoo.precision import in_full, scaled, scales_gradients
 from walkback.protocol.credit import Trace
 
 
@@ -80,16 +81,18 @@ class ForwardGradient(LocalMethod):
 
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Tensor], Tensor | None]:
         """The mean over directions v of the slope along v times v, at these sites; the losses of their readouts."""
-        generator, count = self.draws.generator(), self.options.directions
-        sums = [torch.zeros_like(trace.hiddens[site]) for site in sites]
+        generator, count = self.draws.generator(trace.logits.device), self.options.directions
+        hiddens = [in_full(hidden.detach()) for hidden in trace.hiddens]
+        sums = [torch.zeros_like(hiddens[site]) for site in sites]
         for _ in range(count):
             # At all sites, whether they are asked for or not: what learns beside a frozen block draws as without it.
-            directions = [normal_like(hidden, generator) for hidden in trace.hiddens]
+            directions = [normal_like(hidden, generator) for hidden in hiddens]
             slopes = self._slopes(trace, directions, sites)
             for total, site, slope in zip(sums, sites, slopes, strict=True):
                 total += slope.view(-1, *[1] * (total.ndim - 1)) * directions[site] / count
         return sums, self._objective(trace, sites)
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass with tangents for each direction; the next step has others."""
         perturbed = self.options.perturb == "weights"
@@ -105,8 +108,8 @@ class ForwardGradient(LocalMethod):
 
     def _global_slope(self, trace: Trace, directions: Sequence[Tensor]) -> Tensor:
         """Σ_k g_k·v_k: the tangent of each sample's loss where every site is moved along its v_k."""
-        with tangents(), statistics_still(self.model):
-            hidden = moving(trace.hiddens[0].detach(), directions[0])
+        with tangents(trace.logits.device), statistics_still(self.model):
+            hidden = moving(in_full(trace.hiddens[0].detach()), directions[0])
             for block, direction in zip(self.model.blocks, directions[1:], strict=True):
                 hidden = moving(block(hidden), direction)
             return tangent_of(sample_losses(self.model.head(hidden), trace.targets, self.model.output))
@@ -115,8 +118,8 @@ class ForwardGradient(LocalMethod):
         """∂L_l/∂h_l·v_l of each sample; nothing where no weights write the site, and so no loss is its own."""
         if str(site) not in self.readouts:
             return direction.new_zeros(len(direction))
-        with tangents():
-            scores = self.readouts[str(site)](moving(trace.hiddens[site].detach(), direction))
+        with tangents(direction.device):
+            scores = self.readouts[str(site)](moving(in_full(trace.hiddens[site].detach()), direction))
             return tangent_of(sample_losses(scores, trace.targets))
 
     def _objective(self, trace: Trace, sites: Sequence[int]) -> Tensor | None:
@@ -132,13 +135,13 @@ class ForwardGradient(LocalMethod):
         local = local_pass(self.model, inputs, targets)
         nothing = {index: torch.zeros_like(local.writes[index]) for index in local.learning}
         follow(self.model, local, nothing, self.options)
-        generator, count = self.draws.generator(), self.options.directions
+        generator, count = self.draws.generator(inputs.device), self.options.directions
         for _ in range(count):
             directions = {name: normal_like(weight, generator) for name, weight in self._perturbed().items()}
             slope = self._weight_slope(directions, inputs, targets)
             for name, weight in self._perturbed().items():
                 if weight.grad is not None:
-                    weight.grad.add_(slope * directions[name], alpha=1 / count)
+                    weight.grad.add_(scaled(slope * directions[name]), alpha=1 / count)
         return local.result
 
     def _perturbed(self) -> dict[str, Tensor]:
@@ -148,7 +151,7 @@ class ForwardGradient(LocalMethod):
     def _weight_slope(self, directions: Mapping[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
         """∇ℓ·v of the batch's mean loss."""
         weights = self._perturbed()
-        with tangents(), statistics_still(self.model):
+        with tangents(inputs.device), statistics_still(self.model):
             moved = {name: moving(weights[name].detach(), direction) for name, direction in directions.items()}
             logits = functional_call(self.model, moved, (inputs,))
             return tangent_of(mean_loss(logits, targets, self.model.output))

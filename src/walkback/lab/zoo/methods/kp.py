@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from walkback.lab.zoo.contract import MethodOptions, StepResult
 from walkback.lab.zoo.methods.feedback_chain import DrawnFeedback, FeedbackChain, drawn_like, held_as
+from walkback.lab.zoo.precision import scales_gradients
 
 
 class KP(FeedbackChain):
@@ -45,6 +46,7 @@ class KP(FeedbackChain):
         """The matrix B in place of the weight of the module of that name, (out, in, …)."""
         return self.get_parameter(held_as(name))
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """The step of the error chain; then each B is told to move as its weight."""
         result = super().accumulate(inputs, targets)

@@ -15,6 +15,7 @@ from walkback.lab.zoo.methods.site_readouts import per_site, positions_first, re
 from walkback.lab.zoo.methods.site_vectors import has_tokens
 from walkback.lab.zoo.modes import seeded_by
 from walkback.lab.zoo.options import require_at_least, require_at_most
+from walkback.lab.zoo.precision import in_full
 
 NORM_EPSILON = 1e-8
 FEWEST_CHANNELS = 4
@@ -78,7 +79,7 @@ class LocalLoss(LocalObjectives):
         return (1 - share) * self._prediction(site, write, targets) + share * self._similarity(site, write, targets)
 
     def _prediction(self, site: int, write: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(self.readouts[str(site)](write), targets)
+        return F.cross_entropy(in_full(self.readouts[str(site)](write)), targets)
 
     def _similarity(self, site: int, write: Tensor, targets: Tensor) -> Tensor:
         labels = F.one_hot(targets, self.model.data.classes).to(write.dtype)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import torch
 from torch import Tensor
 
 from walkback.lab.zoo.contract import CreditlessMethod, StepResult
 from walkback.lab.zoo.methods.local_step import local_pass
 from walkback.lab.zoo.methods.penalty import branch_penalty
+from walkback.lab.zoo.precision import backward, scales_gradients
 
 
 class LocalObjectives(CreditlessMethod):
@@ -22,12 +22,12 @@ class LocalObjectives(CreditlessMethod):
     def local_loss(self, site: int, write: Tensor, targets: Tensor) -> Tensor:
         """The loss of what a module wrote at its site, (B, …), as a mean over the batch."""
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass, one backward pass, one graph per module."""
         local = local_pass(self.model, inputs, targets)
         losses = [self.local_loss(index, local.writes[index], targets) for index in local.learning]
         penalty = branch_penalty(self.model.blocks, local.branches, self.options.penalty)
         roots = [*losses, *([] if penalty is None else [penalty])]
-        pulls = [torch.ones_like(root) for root in roots]
-        torch.autograd.backward([local.logits, *roots], [local.trace.error / len(targets), *pulls])
+        backward([local.logits, *roots], [local.trace.error / len(targets), *[None] * len(roots)])
         return local.result

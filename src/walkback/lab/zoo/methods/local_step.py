@@ -20,6 +20,7 @@ from walkback.lab.zoo.contract import Block, BlockModel, LinearBlock, Method, Me
 from walkback.lab.zoo.methods.credit_forms import Credit, normalised, whole
 from walkback.lab.zoo.methods.penalty import branch_penalty
 from walkback.lab.zoo.plain_module import is_plain
+from walkback.lab.zoo.precision import backward, scales_gradients
 from walkback.protocol.credit import Trace
 
 CreditSite = Literal["written", "read"]
@@ -143,12 +144,18 @@ def follow(
         if extra is not None:
             roots.append(extra)
             pulls.append(torch.ones_like(extra))
-    torch.autograd.backward(roots, pulls)
+    backward(roots, pulls)
 
 
 @dataclass(frozen=True)
 class LocalOptions(MethodOptions):
-    """Options of a method whose credit needs nothing but the trace."""
+    """Options of a method whose credit needs nothing but the trace, beside those of `MethodOptions`.
+
+    Examples:
+        >>> from walkback.lab import LocalOptions
+        >>> LocalOptions(credit_site="read").credit_norm
+        'none'
+    """
 
     credit_site: CreditSite = "written"
     """Whether a block gets the credit of the site it writes or of the site it reads. The stem gets a_0 under
@@ -156,10 +163,33 @@ class LocalOptions(MethodOptions):
 
 
 class LocalMethod(Method):
-    """A method that is its credit: everything but `credits_at` is the shared local step."""
+    """A method that is its credit: everything but `credits_at` is the shared local step.
+
+    Block l follows the gradient of ⟨block_l(h_{l−1}), a_l⟩. With a_l the true gradient, this is backpropagation.
+
+    Args:
+        model: as for `Method`.
+        generator: as for `Method`.
+        **options: fields of `LocalOptions`, or of its own `options_type`.
+
+    Raises:
+        InputError: as for `Method`.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import DataSpec, LocalMethod
+        >>> from walkback.lab.zoo import build_model
+        >>> class Constant(LocalMethod):
+        ...     def credits_at(self, trace, sites):
+        ...         return [torch.ones_like(trace.hiddens[site]) for site in sites], None
+        >>> method = Constant(build_model("resmlp", DataSpec((8,), classes=3), width=16, depth=2))
+        >>> method.accumulate(torch.randn(4, 8), torch.tensor([0, 1, 2, 0])).logits.shape
+        torch.Size([4, 3])
+    """
 
     options_type: ClassVar[type[MethodOptions]] = LocalOptions
     options: LocalOptions
+    """The options that it was built with."""
 
     @property
     def credit_site(self) -> CreditSite:
@@ -168,16 +198,33 @@ class LocalMethod(Method):
 
     @abstractmethod
     def credits_at(self, trace: Trace, sites: Sequence[int]) -> tuple[Sequence[Credit], Tensor | None]:
-        """The credit of each of these sites, and the method's own training objective, if it has one."""
+        """The credit of some sites. This is what a method has to define.
+
+        Args:
+            trace: one forward pass.
+            sites: the numbers of the sites.
+
+        Returns:
+            One credit for each of these sites, and the method's own training objective; None where it has none.
+        """
 
     def stem_credit(self, trace: Trace, credits: Mapping[int, Credit]) -> Credit:
-        """What the stem follows: a_0, among the credits by site, unless the method has another for it."""
+        """What the stem follows; here a_0.
+
+        Args:
+            trace: one forward pass.
+            credits: the credits, by site.
+
+        Returns:
+            A credit for h_0.
+        """
         return credits[0]
 
     def credits(self, trace: Trace) -> Sequence[Tensor]:
         """a_0 … a_L."""
         return [whole(credit) for credit in self.credits_at(trace, range(len(trace.hiddens)))[0]]
 
+    @scales_gradients
     def accumulate(self, inputs: Tensor, targets: Tensor) -> StepResult:
         """One forward pass, one backward pass, one graph per module."""
         local = local_pass(self.model, inputs, targets)

@@ -15,6 +15,7 @@ from walkback.lab.zoo.methods.local_step import LocalPass, follow, local_pass
 from walkback.lab.zoo.methods.settling import ByErrors, ByStates, Inference
 from walkback.lab.zoo.modes import evaluating, statistics_still
 from walkback.lab.zoo.options import require_at_least, require_positive
+from walkback.lab.zoo.precision import FROM_DIFFERENCES
 from walkback.protocol.credit import Trace
 
 
@@ -60,6 +61,7 @@ class PC(Method):
         "network with local Hebbian synaptic plasticity, Neural Computation 29, 2017; incremental: Salvatori et al., "
         "ICLR 2024 (arXiv 2212.00720); errors: Goemaere et al., arXiv 2505.20137, 2025"
     )
+    fp32_only: ClassVar[str] = FROM_DIFFERENCES
     gamma: ClassVar[str] = (
         "How far the error of a settled state points along the gradient; there is no feedback to draw, and so no null."
     )

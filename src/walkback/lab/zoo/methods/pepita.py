@@ -16,6 +16,7 @@ from walkback.lab.zoo.methods.penalty import branch_penalty
 from walkback.lab.zoo.methods.site_vectors import has_tokens
 from walkback.lab.zoo.modes import evaluating, statistics_still
 from walkback.lab.zoo.options import require_positive
+from walkback.lab.zoo.precision import FROM_DIFFERENCES
 from walkback.protocol.credit import Trace
 
 ELEMENTWISE = {
@@ -47,6 +48,7 @@ class Pepita(Method):
         "Dellaferrera and Kreiman, Error-driven input modulation: solving the credit assignment problem without a "
         "backward pass, ICML 39, 2022 (arXiv 2201.11665)"
     )
+    fp32_only: ClassVar[str] = FROM_DIFFERENCES
     gamma: ClassVar[str] = (
         "How far the change of the activity, h_l − h′_l, points along the gradient; the null draws F."
     )

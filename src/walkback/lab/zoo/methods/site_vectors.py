@@ -23,7 +23,19 @@ def has_tokens(shape: tuple[int, ...]) -> bool:
 
 
 def vector_size(shape: tuple[int, ...]) -> int:
-    """How long the vector of one sample is: d, d, C·H·W."""
+    """How long the vector is that stands for one sample at a site.
+
+    Args:
+        shape: of one sample at the site: (d,), (T, d) or (C, H, W).
+
+    Returns:
+        d, d or C·H·W.
+
+    Examples:
+        >>> from walkback.lab import vector_size
+        >>> vector_size((16,)), vector_size((5, 16)), vector_size((3, 4, 4))
+        (16, 16, 48)
+    """
     return shape[-1] if has_tokens(shape) else prod(shape)
 
 
@@ -33,9 +45,23 @@ def as_vectors(hidden: Tensor) -> Tensor:
 
 
 def as_site(vectors: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """One vector per sample in the shape of a site, (B, D) → (B, …); each token gets the whole vector.
+    """One vector per sample in the shape of a site. Each token gets the whole vector.
 
-    A vector for each token, (B, T, d), fits a site of as many tokens, and is handed to each its own.
+    Args:
+        vectors: (B, D); or (B, T, d), a vector for each token.
+        shape: of one sample at the site: (d,), (T, d) or (C, H, W).
+
+    Returns:
+        (B, *shape).
+
+    Raises:
+        InputError: there is a vector for each token, and the site has not as many tokens.
+
+    Examples:
+        >>> import torch
+        >>> from walkback.lab import as_site
+        >>> as_site(torch.ones(2, 48), (3, 4, 4)).shape
+        torch.Size([2, 3, 4, 4])
     """
     if vectors.ndim > SAMPLE_AND_VECTOR:
         if tuple(vectors.shape[1:]) != shape:

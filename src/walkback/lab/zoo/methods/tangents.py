@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from walkback.protocol.devices import without_autocast
+
 # The rules of some layers are compiled when the first number gets a tangent, by what torch itself calls outdated.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -19,9 +21,12 @@ with warnings.catch_warnings():
 
 
 @contextmanager
-def tangents() -> Iterator[None]:
-    """Numbers may carry tangents; attention is computed in plain steps, because its fused form can carry none."""
-    with torch.no_grad(), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+def tangents(device: torch.device) -> Iterator[None]:
+    """Numbers may carry tangents; attention is computed in plain steps, because its fused form can carry none.
+
+    In full precision: what torch converts on its way to half precision may lose its tangent's type.
+    """
+    with torch.no_grad(), without_autocast(device), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
         yield
 
 

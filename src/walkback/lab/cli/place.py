@@ -1,0 +1,23 @@
+"""Where a run is trained, and in which precision, on the command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+WHERE = "Where it is trained"
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        help="auto, cpu, cuda, cuda:1 or mps; auto takes a GPU where there is one.",
+        rich_help_panel=WHERE,
+    ),
+]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="fp32, bf16 or fp16, in each training step. Default: fp32. Another precision is another run.",
+        rich_help_panel=WHERE,
+    ),
+]

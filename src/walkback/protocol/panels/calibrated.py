@@ -1,0 +1,155 @@
+"""The panel `calibrated`: thresholds fitted on networks of known truth, and verdicts with the error rates that it had.
+
+Which diagnostics decide, and where, is in calibrated.json, made by `walkback lab validity --fit`; how often it was
+right is in calibrated_rates.json, made by `--score` and `--open`. No torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from walkback.protocol.diagnostics.depth_gain import GAINS
+from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.panels.base import MISSING, Member, Panel
+from walkback.protocol.panels.rates import Rates
+from walkback.protocol.records import Measurements, PanelVerdict, Reading, State
+from walkback.protocol.words import Outcome
+from walkback.registry import DIAGNOSTICS
+
+HERE = Path(__file__).resolve().parent
+THRESHOLDS_FILE, RATES_FILE = HERE / "calibrated.json", HERE / "calibrated_rates.json"
+DEPTH = "depth"
+DEPTH_DIAGNOSTICS = ("depth_gain", "readout_gain", "stem_gain")
+INFORMS = ("gradient_floor", "direction_drift", "frozen_margin")
+"""Of the published four, at the thresholds of their edition."""
+CANDIDATES = (
+    *DEPTH_DIAGNOSTICS, "head_gap", "init_growth", "block_growth", "residual_growth", "total_growth",
+    "error_free_floor", "movement", "idle_block", "update_provenance", "disguise", "reference_doubt", "headline_check",
+    "sample_overlap",
+)  # fmt: skip
+"""What the fit chooses from."""
+ASKED = {
+    "depth_gain": "the accuracy of the same network with its blocks left at random, trained the same way, with the "
+    "right and wrong answers of both, sample by sample (walkback.frozen_baseline)",
+    "readout_gain": "the accuracy of a linear readout of the first site and of the last (readouts=True)",
+    "stem_gain": "the accuracy of a linear readout of the first site (readouts=True)",
+    "head_gap": "the accuracy of a linear readout of the last site (readouts=True)",
+    "block_growth": "the norms of the stream before training (initial=)",
+    "idle_block": "the norms of the stream and of the gradient at every site",
+    "init_growth": "the norms of the stream before training (initial=)",
+    "residual_growth": "the norms of the stream at every site",
+    "total_growth": "the norms of the stream before and behind the blocks, sample by sample",
+    "error_free_floor": "the gradient at the last site for each unit of error",
+    "movement": "how far the weights of every block moved (initial=)",
+    "update_provenance": "a checkpoint and the code of a training step (walkback.provenance)",
+    "disguise": "the name of the rule, a checkpoint and the code of a training step (claimed_rule=, and "
+    "walkback.provenance)",
+    "reference_doubt": "whether the gradient was compared with finite differences, or with fp64",
+    "headline_check": "the accuracy on the batches beside the one that is claimed",
+    "sample_overlap": "how many test samples are in the training set (train_batches=)",
+}
+"""What a reader asks the authors for, where a diagnostic was not measured."""
+MEANINGS: dict[Outcome, str] = {
+    "pass": "Every number that was looked at lies where those of healthy networks lay.",
+    "fail": "A number lies where none of the healthy networks lay that the thresholds were fitted on.",
+    "incomplete": "Nothing fires, and what the blocks add is not known: there is no linear readout, and no depth gain "
+    "that shows a gain.",
+}
+
+
+class Calibrated(Panel):
+    """A decider that fires fails the network; without depth gain or a readout the verdict is incomplete."""
+
+    def verdict(
+        self, readings: Iterable[Reading], require_all: bool = False, measured: Measurements | None = None
+    ) -> PanelVerdict:
+        """The usual rule; and a network passes only where it is known what its blocks add."""
+        found = tuple(readings)
+        verdict = super().verdict(found, require_all)
+        if verdict.outcome == "pass" and not depth_known(found):
+            depth = tuple(by_name(name) for name in DEPTH_DIAGNOSTICS)
+            words = self.words("incomplete", [], depth)
+            verdict = verdict.model_copy(update={"outcome": "incomplete", "words": words, "decided_by": depth})
+        beside = self.beside(verdict, found, measured) if measured is not None else {}
+        return verdict.model_copy(update={"beside": beside}) if beside else verdict
+
+    def words(self, outcome: Outcome, readings: Sequence[Reading], letters: Sequence[str]) -> str:
+        """The usual ones; of what is missing, that it is not decided."""
+        said = super().words(outcome, readings, letters)
+        return said.replace("not measured", "not decided") if outcome == "incomplete" else said
+
+    def speaks(self, readings: Sequence[Reading]) -> bool:
+        """Where depth was measured: of most other reports it could say `incomplete` alone."""
+        depth = {by_name(name) for name in DEPTH_DIAGNOSTICS}
+        return any(r.letter in depth and r.state not in MISSING for r in readings)
+
+    def beside(self, verdict: PanelVerdict, readings: Sequence[Reading], measured: Measurements) -> dict[str, str]:
+        """What the verdict means, how often such verdicts were right, and what to ask for."""
+        gaps = [r.letter for r in readings if r.state in MISSING and self._decides(r.letter)]
+        gaps += [letter for letter in verdict.decided_by if verdict.outcome == "incomplete" and letter not in gaps]
+        rates = Rates.load(RATES_FILE)
+        said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(verdict.outcome, measured)}
+        if verdict.outcome == "pass" and gaps:
+            blind = [one.subject or one.title for letter in gaps if (one := by_letter(letter)) is not None]
+            said["not looked for"] = f"{'; '.join(blind)}."
+        if gaps and verdict.outcome != "fail":
+            named = {by_name(name): name for name in CANDIDATES}
+            said["to ask for"] = f"{'; '.join(dict.fromkeys(ASKED[named[letter]] for letter in gaps))}."
+        return said
+
+    def _decides(self, letter: str) -> bool:
+        member = self.member(letter)
+        return member is not None and member.role == "decides"
+
+    def qualified(self, verdict: PanelVerdict, readings: Sequence[Reading]) -> str:
+        """The words, with what was not measured of those that decide."""
+        deciding = [r for r in readings if self._decides(r.letter) and r.state is not State.FIRE]
+        gaps = self.gaps(deciding)
+        shown = verdict.words if verdict.outcome == "incomplete" or not gaps else f"{verdict.words} [{gaps}]"
+        return f"{shown} ({self.name})"
+
+
+def depth_known(readings: Iterable[Reading]) -> bool:
+    """Whether a linear readout was measured, or depth gain shows a gain."""
+    gain, *readouts = (by_name(name) for name in DEPTH_DIAGNOSTICS)
+    return any(
+        (r.letter in readouts and r.state not in MISSING) or (r.letter == gain and r.case == GAINS) for r in readings
+    )
+
+
+def by_name(diagnostic: str) -> str:
+    """The letter of one of walkback's own diagnostics."""
+    return str(DIAGNOSTICS.load(diagnostic).letter)
+
+
+def calibrated_from(fitted: Mapping[str, Any]) -> Calibrated:
+    """The panel that a thresholds file describes."""
+    deciders = fitted["deciders"]
+    thresholds = {name: float(each["threshold"]) for each in deciders for name in each["thresholds"]}
+    chosen = {name: each for each in deciders for name in each["diagnostics"]}
+    members = [Member(name, role="informs") for name in (*CANDIDATES, *INFORMS) if name not in chosen]
+    deciding = [
+        Member(
+            name,
+            joined=each["group"] if len(each["diagnostics"]) > 1 else "",
+            required=len(each["diagnostics"]) > 1,
+            sure=bool(each["test"]),
+        )
+        for name, each in chosen.items()
+    ]
+    return Calibrated(
+        name="calibrated",
+        title="thresholds fitted on networks of known truth",
+        members=(*deciding, *members),
+        version=int(fitted["version"]),
+        stops=("a", "b"),
+        fixed=thresholds,
+        cites="The deciding diagnostics and their thresholds were fitted on the fit half of walkback's bench of "
+        "networks of known truth (docs/VALIDITY.md).",
+    )
+
+
+CALIBRATED = calibrated_from(json.loads(THRESHOLDS_FILE.read_text("utf-8")))

@@ -1,0 +1,170 @@
+"""The panel `calibrated`: outcomes, what it says beside them, and where it claims no rate. No network is needed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import walkback
+from walkback.protocol.found import Overlap, Readouts, UpdateProvenance
+from walkback.protocol.judge import judge
+from walkback.protocol.measurements import Measurements
+from walkback.protocol.pairing import Answered
+from walkback.protocol.panels import calibrated, panel_named
+from walkback.protocol.panels.rates import Rates
+from walkback.protocol.records import DiagnosticReport, State
+
+SAMPLES = 1280
+
+
+def answered(share):
+    right = np.zeros(SAMPLES, dtype=bool)
+    right[: round(share * SAMPLES)] = True
+    return Answered.of(right)
+
+
+def readouts(first=0.3, last=0.9, own=0.92):
+    return Readouts(
+        correct=(answered(first), answered(0.6), answered(last)), own=answered(own), folds=5, widths=(64,) * 3,
+        most_width=512,
+    )  # fmt: skip
+
+
+def updates(claimed, true=(0.2, 0.3, 0.1, 1.0)):
+    return UpdateProvenance(
+        steps=4, layers=("stem", "1", "2", "head"), hidden=(True, True, True, False), claim="claimed_step",
+        optimizer=True, claimed=claimed, true_gradient=true, repeated=(1.0,) * 4,
+    )  # fmt: skip
+
+
+def healthy(**changed):
+    fields = {
+        "samples": SAMPLES, "classes": 4, "residual_norms": (8.0, 9.0, 11.0), "bp_grad_norms": (3e-3, 2e-3, 1e-3),
+        "error_size": 0.3, "gradient_per_error": 3e-3, "reference_fidelity": (1.0,) * 3, "headline_acc": 0.92,
+        "headline_samples": SAMPLES, "headline_correct": answered(0.92), "readouts": readouts(),
+        "growth_from_init": (1.5, 1.6, 2.0), "block_movement": (0.4, 0.3), "total_growth": 1.4,
+        "updates": updates((1.0,) * 4), "claimed_rule": "DFA",
+        "overlap": Overlap(test_samples=SAMPLES, train_samples=5000, count=0, same_label=0),
+    }  # fmt: skip
+    return Measurements(**(fields | changed))
+
+
+def verdict(measured, **settings):
+    return judge(measured, panel="calibrated", **settings).decision
+
+
+def test_a_healthy_network_passes_with_its_rates():
+    found = verdict(healthy())
+    assert found.outcome == "pass"
+    rates = Rates.load(calibrated.RATES_FILE)
+    half = rates.held or rates.fit
+    assert f"{half.flagged.count} of {half.flagged.of}" in found.beside["error rates"] or (
+        f"Of {half.flagged.of} healthy networks" in found.beside["error rates"]
+    )
+    assert ("was not opened" in found.beside["error rates"]) == (rates.held is None)
+    assert "to ask for" not in found.beside
+
+
+@pytest.mark.parametrize(
+    ("changed", "letter"),
+    [
+        ({"block_movement": (0.4, 0.0)}, "m"),
+        ({"residual_norms": (8.0, 8.0, 9.0), "bp_grad_norms": (2e-3, 2e-3, 1e-3)}, "ib"),
+        ({"growth_from_init": (1e6, 1e6, 1e6)}, "i"),
+        ({"growth_from_init": (1.0, 100.0, 100.0)}, "bg"),
+        ({"gradient_per_error": 1e-9}, "s"),
+        ({"reference_fidelity": (1.0, 0.2, 1.0)}, "rd"),
+        ({"headline_acc": 0.97}, "hc"),
+        ({"overlap": Overlap(test_samples=SAMPLES, train_samples=5000, count=300, same_label=300)}, "o"),
+        ({"updates": updates((0.1, 0.0, 0.2, 1.0))}, "u"),
+        ({"updates": updates((1.0,) * 4, true=(0.999, 0.99, 1.0, 1.0))}, "di"),
+        ({"readouts": readouts(first=0.95)}, "w"),
+        ({"readouts": readouts(own=0.5, first=0.3), "headline_acc": 0.5, "headline_correct": answered(0.5)}, "hg"),
+        ({"residual_norms": (8.0, float("nan"), 9.0)}, "a"),
+    ],
+)
+def test_each_fault_fails_by_its_own_diagnostic(changed, letter):
+    found = verdict(healthy(**changed))
+    assert found.outcome == "fail"
+    assert letter in found.decided_by
+
+
+def test_backpropagation_that_is_called_so_is_in_no_disguise():
+    exact = updates((1.0,) * 4, true=(1.0,) * 4)
+    assert verdict(healthy(updates=exact, claimed_rule="Back-propagation")).outcome == "pass"
+    assert verdict(healthy(updates=exact, claimed_rule="")).outcome == "pass"
+    assert "di" in verdict(healthy(updates=exact, claimed_rule="feedback alignment")).decided_by
+
+
+def test_c_informs():
+    drifting = healthy(cross_batch_stability=0.9, stability_layer=1, groups=10)
+    report = judge(drifting, panel="calibrated")
+    assert report.reading("c").state is State.FIRE
+    assert report.outcome == "pass"
+    assert judge(drifting).outcome == "fail"  # april2026
+
+
+def test_a_gain_that_may_be_chance_does_not_decide():
+    """The network is a little worse than a readout of its stem, and the interval holds no difference."""
+    report = judge(healthy(readouts=readouts(first=0.922)), panel="calibrated")
+    assert report.reading("w").state is State.FIRE
+    assert report.reading("w").fragile
+    assert report.outcome == "pass"
+    assert "Do not rely" not in str(report)
+
+
+def test_without_depth_it_is_incomplete_and_says_what_to_ask_for():
+    found = verdict(healthy(readouts=None))
+    assert found.outcome == "incomplete"
+    assert {"h", "r", "w"} <= set(found.decided_by)
+    assert "linear readout" in found.beside["to ask for"]
+    log = judge(Measurements(residual_norms=(1.0, 2.0), bp_grad_norms=(1e-3, 1e-3)), panel="calibrated")
+    assert log.outcome == "incomplete"
+    assert "training step" in log.decision.beside["to ask for"]
+    gains = healthy(readouts=None, frozen_baseline_acc=0.4, frozen_baseline_samples=SAMPLES,
+                    frozen_baseline_correct=answered(0.4))  # fmt: skip
+    assert verdict(gains).outcome == "pass"
+    harmed = healthy(readouts=None, frozen_baseline_acc=0.97, frozen_baseline_samples=SAMPLES,
+                     frozen_baseline_correct=answered(0.97))  # fmt: skip
+    assert verdict(harmed).outcome == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"classes": 1000},
+        {"residual_norms": (8.0,) * 60, "bp_grad_norms": None, "readouts": None, "growth_from_init": None,
+         "reference_fidelity": None},
+        {"perplexity": 12.0, "tokens": 5000},
+        {"samples": 64},
+    ],
+)  # fmt: skip
+def test_outside_of_the_bench_no_rate_is_known(changed):
+    assert verdict(healthy(**changed)).beside["error rates"].startswith("No error rate is known")
+
+
+def test_its_thresholds_are_its_own_whatever_a_user_sets():
+    loose = walkback.DiagnosticThresholds(movement_floor=1e-9, init_growth_ceiling=1e9)
+    assert verdict(healthy(block_movement=(0.4, 0.0)), thresholds=loose).outcome == "fail"
+    report = judge(healthy(), loose)
+    assert report.reading("m").threshold == 1e-9  # in the words of another panel
+    assert report.under("calibrated").reading("m").threshold == calibrated.CALIBRATED.fixed["movement_floor"]
+
+
+def test_it_is_in_every_rendering_and_comes_back(tmp_path):
+    report = judge(healthy(), panel="calibrated", method_name="mine", seed=1)
+    said = report.decision.beside["error rates"]
+    for text in (str(report), report.to_text(), report.to_markdown(), report.to_latex()):
+        assert "healthy networks" in " ".join(text.split())
+    page = report.to_html(tmp_path / "page.html").read_text()
+    assert said.split(";")[0][:40] in page
+    back = DiagnosticReport.load(report.save(tmp_path / "report.json"))
+    assert back.verdicts == report.verdicts
+    assert back.stored is None
+
+
+def test_a_version_names_its_thresholds():
+    content = json.loads(calibrated.THRESHOLDS_FILE.read_text())
+    assert panel_named("calibrated").version == content["version"] == Rates.load(calibrated.RATES_FILE).version
