@@ -38,7 +38,7 @@ def test_sgd_has_the_momentum_that_is_given():
     for momentum, moved in ((0.0, 2.0), (0.9, 2.9)):
         config = RunConfig(**RUN, optimizer="sgd", momentum=momentum, learning_rate=1.0, weight_decay=0.0)
         parameter = nn.Parameter(torch.zeros(()))
-        optimizer = _optimizer(config, [parameter])
+        optimizer = _optimizer(config, [parameter], fused=True)
         for _ in range(2):
             parameter.grad = torch.ones(())
             optimizer.step()
