@@ -37,7 +37,10 @@ def other():
 """
 WHOLE = "import whole_path, pathlib\nwhole_path.main(pathlib.Path(sys.argv[1]))"
 PATH = str(ROOT / "src")
-TESTS = ("test_numbers.py", "test_own_derivatives.py", "test_bad_input.py", "test_modules.py", "test_monitor.py")
+TESTS = (
+    "test_jax_numbers.py", "test_own_derivatives.py", "test_jax_bad_input.py", "test_jax_modules.py",
+    "test_jax_monitor.py",
+)  # fmt: skip
 
 
 def python(code, folder, *arguments, without=("torch",)):
