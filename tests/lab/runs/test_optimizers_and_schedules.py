@@ -11,9 +11,12 @@ from torch import nn
 
 from walkback.errors import InputError
 from walkback.lab.cli.settings import assigned
-from walkback.lab.runs.assembly import _optimizer, rate_at
+from walkback.lab.runs.assembly import _optimizer, dataset_of, rate_at
 from walkback.lab.runs.config import RunConfig, merged
 from walkback.lab.runs.ids import run_id_of
+from walkback.lab.runs.progress import Silent
+from walkback.lab.runs.store import RunStore
+from walkback.lab.runs.train import Training
 
 RUN = {"method": "bp", "architecture": "mlp", "data": "digits", "seed": 1, "epochs": 10}
 
@@ -64,12 +67,26 @@ def test_a_setting_that_means_nothing_is_refused(given):
         RunConfig(**RUN, **given)
 
 
+def test_a_run_that_does_not_shuffle_sees_the_order_of_the_split(tmp_path):
+    seen = {}
+    for shuffle in (True, False):
+        config = RunConfig(**RUN | {"epochs": 1}, shuffle=shuffle)
+        training = Training(config, RunStore(tmp_path).run(config), Silent(), torch.device("cpu"))
+        seen[shuffle] = torch.cat([labels for _, labels in training.batches.epoch(0)])
+    labels = dataset_of(config).train.labels
+    assert torch.equal(seen[False], labels)
+    assert not torch.equal(seen[True], labels)
+    assert "shuffle=false" in config.command
+
+
 def test_a_run_with_the_defaults_has_the_id_of_before():
     plain = RunConfig(**RUN, optimizer="sgd")
     assert plain.run_id == RunConfig(**RUN, optimizer="sgd", momentum=0.9, milestones=[]).run_id
-    assert not {"momentum", "milestones", "step_factor"} & plain.identity.keys()
+    assert not {"momentum", "milestones", "step_factor", "shuffle"} & plain.identity.keys()
     old = {
-        name: value for name, value in plain.to_dict().items() if name not in ("momentum", "milestones", "step_factor")
+        name: value
+        for name, value in plain.to_dict().items()
+        if name not in ("momentum", "milestones", "step_factor", "shuffle")
     }
     old["architecture_options"] = {"widths": [500, 500], "activation": "relu"}
     assert run_id_of(old) == plain.run_id

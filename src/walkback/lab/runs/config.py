@@ -68,6 +68,8 @@ class RunConfig(Record):
     milestones: list[int] = Field(default=[])
     """The epochs after which the rate of `steps` falls, in order."""
     step_factor: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
+    shuffle: bool = True
+    """False: every epoch has the samples in the order of the training split."""
     augment: bool = True
     """Crop and flip, as far as the data set declares them."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"

@@ -22,7 +22,11 @@ def seconds_per_epoch(config: RunConfig, steps: int, clock: Callable[[], float] 
     dataset = dataset_of(config)
     run = assemble(config, dataset.spec)
     batches = Batches(
-        dataset.train, config.batch_size, seed=derived_seed(config.seed, "data"), augment=config.augment, shuffle=True
+        dataset.train,
+        config.batch_size,
+        seed=derived_seed(config.seed, "data"),
+        augment=config.augment,
+        shuffle=config.shuffle,
     )
     run.model.train()
     times, before = [], clock()

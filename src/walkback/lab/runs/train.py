@@ -88,7 +88,7 @@ class Training:
             config.batch_size,
             seed=seed,
             augment=config.augment,
-            shuffle=True,
+            shuffle=config.shuffle,
             random_labels=classes,
         )
         # Norms and cosines are taken in fp64, which not every device has.
