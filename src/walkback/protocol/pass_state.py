@@ -28,10 +28,11 @@ def passes_alike(model: nn.Module) -> Iterator[None]:
     """Begin every forward pass of a model with the state that it has now, and leave that behind.
 
     Not after each pass but before the next: a backward pass of the network's own may read what its forward pass kept.
+    Inside another such context the inner state alone holds: a network in fp64 must not get its buffers in fp32 back.
     """
     state = _State(list(model.modules()))
     _held.setdefault(model, []).append(state)
-    handle = model.register_forward_pre_hook(lambda _module, _args: state.restore(), prepend=True)
+    handle = model.register_forward_pre_hook(lambda _module, _args: begin_again(model), prepend=True)
     try:
         yield
     finally:
