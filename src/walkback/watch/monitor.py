@@ -15,6 +15,7 @@ from torch import nn
 from walkback.errors import WalkbackError, WalkbackWarning
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
+from walkback.protocol.headline import checked_accuracy
 from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
@@ -222,10 +223,10 @@ class Monitor(TrainingWatcher):
             Whether to stop, and why. Its `measured` says whether this call measured.
 
         Raises:
-            InputError: `loss` is no number, or has no epoch.
+            InputError: `accuracy` is no share in [0, 1]; `loss` is no number, or has no epoch.
             RecordError: the trace cannot be written.
         """
-        loss = checked_loss(loss, epoch)
+        loss, accuracy = checked_loss(loss, epoch), checked_accuracy("accuracy", accuracy)
         ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
         self._epoch = epoch if epoch is not None else self._epoch
         if step is not None:
@@ -286,7 +287,7 @@ class Monitor(TrainingWatcher):
             measured = self._losses.with_decrease(at, loss, measured)
             self._latest = None if why_not else measured
             readings = read(measured, self.thresholds) if not why_not else ()
-            decision = self.course.see(at, readings)
+            decision = self.course.see(at, readings, measured=not why_not)
             self._journal.tell(measured, readings, decision, source, why_not, loss)
         return decision
 
