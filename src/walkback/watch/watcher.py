@@ -100,7 +100,7 @@ class Watcher:
     def _ends_epoch(
         self, epoch: float | None, accuracy: float | None, step: int | None, loss: float | None
     ) -> tuple[bool, float | None, float | None]:
-        """Whether a call is the end of an epoch, its accuracy and training loss, checked; training steps are counted."""
+        """Whether a call ends an epoch, its accuracy and training loss, checked; training steps are counted."""
         loss, accuracy = checked_loss(loss, epoch), checked_accuracy("accuracy", accuracy)
         ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
         self._epoch = epoch if epoch is not None else self._epoch
