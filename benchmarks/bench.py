@@ -19,7 +19,9 @@ from rich.console import Console
 from ratios import RESULTS, exponent
 from walkback.present.page import Grid, Heading, Page
 
-NAMES = ("startup", "diagnose", "monitor", "train", "large", "step", "grid", "traces", "load")
+NAMES = ("startup", "diagnose", "jax", "monitor", "train", "large", "step", "grid", "traces", "load")
+SCRIPTS = {"jax": "jax_measure"}
+"""Where a benchmark has another file than its name: jax.py would stand in the library's place."""
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "BENCHMARKS.md"
 
@@ -55,6 +57,15 @@ def of_startup(found: dict[str, Any]) -> list[Row]:
 def of_diagnose(found: dict[str, Any]) -> list[Row]:
     return [
         Row(f"diagnose, {name}", "bare forward + backward", r["ratio"], r.get("limit"), spread(r))
+        for name, r in found["ratios"].items()
+    ]
+
+
+def of_jax(found: dict[str, Any]) -> list[Row]:
+    return [
+        Row(
+            f"walkback.jax.measure, {name}", "jax.value_and_grad over all parameters", r["ratio"], r["limit"], spread(r)
+        )
         for name, r in found["ratios"].items()
     ]
 
@@ -159,8 +170,8 @@ def _seconds(row: dict[str, Any]) -> str:
 
 
 READERS = {
-    "startup": of_startup, "diagnose": of_diagnose, "monitor": of_monitor, "train": of_train, "large": of_large,
-    "step": of_step, "grid": of_grid, "traces": of_traces,
+    "startup": of_startup, "diagnose": of_diagnose, "jax": of_jax, "monitor": of_monitor, "train": of_train,
+    "large": of_large, "step": of_step, "grid": of_grid, "traces": of_traces,
     "load": of_load,
 }  # fmt: skip
 
@@ -291,7 +302,9 @@ def main() -> None:
         print(f"== {name}", flush=True)
         # One thread from the start: what torch is told later does not reach every library under it.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        if subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=False, env=environment).returncode:
+        if subprocess.run(
+            [sys.executable, str(HERE / f"{SCRIPTS.get(name, name)}.py")], check=False, env=environment
+        ).returncode:
             failed.append(name)
     made = page()
     PAGE.write_text(made.markdown())

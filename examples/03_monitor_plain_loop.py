@@ -4,9 +4,9 @@ The same residual MLP is trained by backpropagation and by direct feedback align
 held-out batches; it leaves the first alone and stops the second, and its trace says when and why. With Accelerate it is
 the same loop: hand the monitor the model that `accelerator.prepare` returned.
 
-The published verdict on the first is a walk-back all the same, by (c) alone, although nothing is wrong with it: (c) is no
-clean detector, and fires on healthy networks that are small or trained briefly. That is why it stops no run, and why it
-only informs in the panel `calibrated` (docs/VALIDITY.md).
+The published verdict on the first is a walk-back all the same, by (c) alone, although nothing is wrong with it: (c) is
+not a reliable detector on its own, and fires on healthy networks that are small or trained briefly. That is why it
+stops no run, and why it only informs in the panel `calibrated` (docs/VALIDITY.md).
 """
 
 import tempfile

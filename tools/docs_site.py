@@ -11,6 +11,7 @@ from mkdocs.exceptions import PluginError
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "install.md", "data.md", "quickstart/*.md", "glossary.md", "ci.md"),
     "The protocol": ("protocol.md", "foreign.md", "verdicts.md", "watch.md", "reports.md", "devices.md", "scale.md"),
+    "Engines": ("jax.md", "engines.md"),
     "Pitfalls": ("CHECKLIST.md", "case-studies/*.md", "lint_corpus.md"),
     "Evidence": (
         "EVIDENCE.md",

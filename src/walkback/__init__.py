@@ -107,6 +107,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Importing on first use keeps `import walkback` and `walkback --help` free of torch.
+    if name == "jax":  # a package with an extra of its own
+        return importlib.import_module("walkback.jax")
     if name in _HOME:
         from walkback.extras import naming_extras
 

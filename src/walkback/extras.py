@@ -15,6 +15,9 @@ from walkback.errors import MissingLibrary
 
 EXTRAS = {
     "torch": ("torch", "scipy"),
+    "jax": ("jax", "jaxlib", "scipy"),
+    "equinox": ("equinox",),
+    "flax": ("flax",),
     "figures": ("matplotlib",),
     "html": ("jinja2", "markupsafe"),
     "lab": ("safetensors", "sklearn", "PIL", "filelock", "fsspec", "tomli"),
@@ -26,7 +29,7 @@ EXTRAS = {
     "s3": ("s3fs",),
 }
 """The libraries of each extra, by the names that they are imported by; the lab's has torch's too."""
-_EXTRA_OF = {library: extra for extra, libraries in EXTRAS.items() for library in libraries}
+_EXTRA_OF = {library: extra for extra, libraries in reversed(EXTRAS.items()) for library in libraries}
 WHOLE = {"lab": ("torch", "lab"), "all": ("torch", "figures", "html", "lab")}
 """Extras that hold others."""
 

@@ -16,6 +16,10 @@ FOUND = {
         "y = x[0].flatten(1).norm(-1)",
         "from torch.linalg import norm as size\ny = size(x, -1)",
         "import torch as th\ny = th.norm(x, -1)",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(x, -1)",
+        "from jax import numpy as jnp\ny = jnp.linalg.norm(x - y, -2).mean()",
+        "import jax\ny = jax.numpy.linalg.norm(x, -1)",
+        "from jax.numpy.linalg import norm\ny = norm(x, -1)",
     ],
     "WB002": [
         "y = F.cosine_similarity(a, b)",
@@ -26,6 +30,12 @@ FOUND = {
         "from torch.nn.functional import cosine_similarity\ny = cosine_similarity(a, b)",
         "from torch.nn import functional\ny = functional.cosine_similarity(credit, gradient, dim=-1)",
         "def align(embedding_grad, g):\n    return F.cosine_similarity(embedding_grad, g)",
+        "import optax\ny = optax.cosine_similarity(a, b, epsilon=1e-8)",
+        "import optax\ny = optax.losses.cosine_similarity(credit, gradient, 1e-6)",
+        "import jax.numpy as jnp\ny = jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b) + 1e-8)",
+        "import jax.numpy as jnp\ny = (a @ b) / jnp.maximum(jnp.linalg.norm(a) * jnp.linalg.norm(b), 1e-8)",
+        "import jax.numpy as jnp\ndef cosine(a, b):\n    n = jnp.linalg.norm(a)\n    m = jnp.linalg.norm(b)\n"
+        "    return jnp.sum(a * b) / (n * m + 1e-12)",
     ],
     "WB003": [
         "y = x.half().norm()",
@@ -36,6 +46,7 @@ FOUND = {
         "y = np.linalg.norm(x.astype('float16'))",
         "def f(x):\n    h = x.half()\n    return h.norm()",
         "y = F.cosine_similarity(a.half(), b, eps=0)",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(g.astype(jnp.float16), axis=-1)",
     ],
     "WB004": [
         "def f(h):\n    if h.norm() > 50:\n        raise ValueError('big')",
@@ -109,6 +120,9 @@ LEFT_ALONE = {
         "y = x.normalize(-1)",
         "y = x.norm(-2) ** -2",
         "y = x.norm(-2).pow(-2)",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(x, axis=-1)",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(x, -1, -1)",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(x, ord=-1)",
     ],
     "WB002": [
         "y = F.cosine_similarity(a, b, eps=1e-30)",
@@ -119,6 +133,13 @@ LEFT_ALONE = {
         "from mine import F\ny = F.cosine_similarity(a, b)",
         "def contrastive_loss(a, b):\n    return 1 - F.cosine_similarity(a, b)",
         "y = F.cosine_similarity(query_embedding, b)",
+        "import optax\ny = optax.cosine_similarity(a, b)",
+        "import optax\ny = optax.cosine_similarity(a, b, epsilon=0.0)",
+        "import optax\ndef train_loss(a, b):\n    return optax.cosine_similarity(a, b, epsilon=1e-8)",
+        "import jax.numpy as jnp\ny = jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b))",
+        "import jax.numpy as jnp\ny = x / (jnp.linalg.norm(x) + 1e-8)",
+        "import jax.numpy as jnp\ny = jnp.vdot(features, b) / (jnp.linalg.norm(features) * jnp.linalg.norm(b) + 1e-8)",
+        "import jax.numpy as jnp\ny = jnp.vdot(a, b) / (jnp.linalg.norm(a) + jnp.linalg.norm(b))",
     ],
     "WB003": [
         "y = x.norm()",

@@ -124,17 +124,39 @@ def _diagnose_function(
     target: str, thresholds: DiagnosticThresholds | None, require_all: bool, measuring: dict[str, Any]
 ) -> DiagnosticReport:
     """Call the user's function and diagnose what it returns."""
-    from walkback.cli.target import call_target, run_theirs
-    from walkback.protocol.diagnose import diagnose as measure
+    from walkback.cli.target import IN_JAX, call_target, run_theirs
     from walkback.registry import did_you_mean
 
-    arguments = call_target(target) | measuring
+    arguments = call_target(target)
+    measure, further = _jax_diagnose(target, measuring) if arguments.keys() >= IN_JAX else _torch_diagnose()
+    arguments |= measuring
     given = {"require_all": require_all or None, "thresholds": thresholds}
     arguments |= {name: value for name, value in given.items() if value is not None}
-    known = inspect.signature(measure).parameters
+    known = {**inspect.signature(measure).parameters, **further}
     for name in arguments:
         if name not in known:
             raise InputError(
                 f"{target} returned an argument {name!r} that diagnose does not take. {did_you_mean(name, known)}"
             )
-    return run_theirs(lambda: measure(**arguments), f"measuring what {target} returned")
+    report: DiagnosticReport = run_theirs(lambda: measure(**arguments), f"measuring what {target} returned")
+    return report
+
+
+def _torch_diagnose() -> tuple[Any, dict[str, Any]]:
+    from walkback.protocol.diagnose import diagnose
+
+    return diagnose, {}
+
+
+def _jax_diagnose(target: str, measuring: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What diagnoses a network in JAX, and the arguments that it hands on; options about modules are refused."""
+    from walkback.jax import diagnose
+    from walkback.jax.measuring import session_of
+
+    other = next((name for name in measuring if name != "tokens"), None)
+    if other is not None:
+        raise InputError(
+            f"--{other.replace('_', '-')} is about modules of torch, and {target} returned a network in JAX, whose "
+            "parts are functions. Leave the option out."
+        )
+    return diagnose, dict(inspect.signature(session_of).parameters)

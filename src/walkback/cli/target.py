@@ -13,12 +13,17 @@ from typing import Any, TypeVar
 
 import walkback
 from walkback.errors import InputError, WalkbackError
+from walkback.extras import missing
 
 Made = TypeVar("Made")
+ENGINES = ("torch", "jax")
+"""Without which a network cannot be measured: walkback brings them as extras."""
 EXPECTED = (
     "expected file.py:function or package.module:function, where the function returns (model, batches) or a mapping "
-    "of walkback.diagnose's arguments"
+    "of walkback.diagnose's arguments, or of walkback.jax.diagnose's"
 )
+IN_JAX = {"apply", "params", "blocks", "batches"}
+"""The arguments that say a network is written in JAX."""
 
 
 def call_target(target: str) -> dict[str, Any]:
@@ -58,6 +63,8 @@ def run_theirs(step: Callable[[], Made], what: str) -> Made:
     except (WalkbackError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too, which would otherwise pass for a verdict
+        if isinstance(error, ImportError) and error.name in ENGINES and (told := missing(error)):
+            raise told from error
         frames = traceback.extract_tb(error.__traceback__)
         theirs = [frame for frame in frames if not _is_library(frame.filename)]
         where = (theirs or frames)[-1]
@@ -73,12 +80,12 @@ def _is_library(file: str) -> bool:
 
 
 def _arguments(result: Any, target: str) -> dict[str, Any]:
-    if isinstance(result, Mapping) and "model" in result and "eval_batches" in result:
+    if isinstance(result, Mapping) and (result.keys() >= {"model", "eval_batches"} or result.keys() >= IN_JAX):
         return dict(result)
     if isinstance(result, tuple) and len(result) == 2:
         return {"model": result[0], "eval_batches": result[1]}
     keys = f" with the keys {sorted(map(str, result))}" if isinstance(result, Mapping) else ""
     raise InputError(
         f"{target} returned {type(result).__name__}{keys}; expected (model, batches), or a mapping with at least "
-        "'model' and 'eval_batches'."
+        "'model' and 'eval_batches', or of a network in JAX 'apply', 'params', 'blocks' and 'batches'."
     )

@@ -231,7 +231,7 @@ def _gaps(report: DiagnosticReport | None) -> list[Entry]:
 
 def _provenance(report: DiagnosticReport | None, run: Run) -> list[Entry]:
     versions = run.get("versions") or (report.provenance if report is not None else {})
-    listed = ", ".join(f"{k} {versions[k]}" for k in versions if k in {"walkback", "torch", "python", "numpy"})
+    listed = ", ".join(f"{k} {versions[k]}" for k in versions if k in {"walkback", "torch", "jax", "python", "numpy"})
     where = [report.provenance.get(key) for key in ("device", "precision")] if report is not None else []
     return [
         Entry("command", run.get("command"), "the command line that makes this run"),

@@ -15,10 +15,8 @@ from walkback.protocol.capture import Capture
 from walkback.protocol.credit import CreditFunction, CreditRule, FunctionRule, credits_for, fresh_draws
 from walkback.protocol.identity import CreditFacts
 from walkback.protocol.records import Alignment, NullAlignment
-
-NULL_DRAWS = 20
-NULL_SEED = 20260415
-"""A generator of its own, so that the null is the same in every run and no other stream moves."""
+from walkback.protocol.sizes import NULL_DRAWS as NULL_DRAWS
+from walkback.protocol.sizes import NULL_SEED
 
 
 @dataclass

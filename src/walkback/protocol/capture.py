@@ -18,9 +18,7 @@ from walkback.protocol.losses import Loss, count_correct, error_at_logits
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.site_reader import SiteReader, despite_changes_in_place
 from walkback.protocol.sites import Chain, samples_first
-
-REFERENCE_BATCH = 128
-"""The published floor is for a loss averaged over this many samples; gradients are reported that way."""
+from walkback.protocol.sizes import REFERENCE_BATCH as REFERENCE_BATCH
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,10 @@ from torch import Tensor
 
 from walkback.errors import CreditError, InputError
 from walkback.protocol import numerics
-from walkback.protocol.functional_figures import RATES, STEPS, Responses
+from walkback.protocol.functional_figures import DIRECTIONS as DIRECTIONS
+from walkback.protocol.functional_figures import EPSILON, RATES, ROUNDING_DRAWS, STEPS, Responses
 from walkback.protocol.losses import Loss
 
-DIRECTIONS = 32
-EPSILON = 1e-3
-"""The length of a step: as it is, which is published, and times the median ‖h_l‖ over samples."""
-ROUNDING_DRAWS = 4
 LAST_DIGIT = torch.finfo(torch.float64).eps
 VALUES_AT_ONCE = 2**18
 """How many values of moved states are held at a time: few enough for the caches. Figures depend on it by rounding."""

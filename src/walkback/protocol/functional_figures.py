@@ -21,6 +21,12 @@ FORMS = ("raw", "unit_rms")
 """Credit as the method hands it over; with RMS 1 in each sample."""
 RATES = (0.01, 0.003)
 """η: as published, and as in the published study of frozen blocks."""
+DIRECTIONS = 32
+EPSILON = 1e-3
+"""The length of a step: as it is, which is published, and times the median ‖h_l‖ over samples."""
+ROUNDING_DRAWS = 4
+SEED = 20260619
+"""Of the directions, which are the same in every measurement."""
 SPREAD_FLOOR = 1e-12
 """Where either side spreads less, the published ρ is 0."""
 GROUPS = 10

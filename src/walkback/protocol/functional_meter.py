@@ -17,14 +17,11 @@ from walkback.protocol.credit import CreditFunction, CreditRule, credits_for
 from walkback.protocol.double import Doubled, have_drawn, in_double, in_short
 from walkback.protocol.functional import DIRECTIONS, VALUES_AT_ONCE, Site, respond
 from walkback.protocol.functional_fields import functional_fields
-from walkback.protocol.functional_figures import Responses
+from walkback.protocol.functional_figures import SEED, Responses
 from walkback.protocol.losses import IGNORED, Loss, values_of
 from walkback.protocol.seen_through import Sight
 from walkback.protocol.sites import Chain
 from walkback.protocol.untouched import random_states_kept
-
-SEED = 20260619
-"""Of the directions, which are the same in every measurement."""
 
 
 @dataclass(frozen=True, eq=False)

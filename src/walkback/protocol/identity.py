@@ -11,11 +11,8 @@ from torch import Tensor
 
 from walkback.protocol import numerics
 from walkback.protocol.capture import Capture
-
-PARALLEL = 0.999
-"""A mean cosine from which a credit is parallel to the gradient: BP with 1 % of noise has 0.99995, with 4 % 0.9992."""
-LEAK_COSINE = 0.3
-"""Neighbouring credits this parallel are no accident of independent feedback, in any but tiny widths."""
+from walkback.protocol.credit_words import PARALLEL as PARALLEL
+from walkback.protocol.credit_words import CreditSeen
 
 
 @dataclass
@@ -78,50 +75,16 @@ class CreditFacts:
         """
         if self.zero is None or self.constant is None or self.non_finite is None:
             return []
-        found = []
-        if self.non_finite.any():
-            found.append(f"the credit holds NaN or Inf at {_sites(self.non_finite)}.")
-        if self.zero.any():
-            found.append(
-                f"the credit is exactly zero for every sample at {_sites(self.zero)}: nothing is taught there."
-            )
-        dead = self.constant & ~self.zero
-        if samples > 1 and dead.any():
-            found.append(f"the credit is the same for every sample at {_sites(dead)}: it carries no error.")
-        if checked:
-            found += self._parallel()
-        return found + (self._leaks() if independent else [])
-
-    def _parallel(self) -> list[str]:
-        """Whether the method is backpropagation in disguise, or nearly so."""
-        cosines = 1 - torch.cat(self.gaps, dim=1).nanmean(dim=1)
-        if bool((cosines <= -PARALLEL).all()):
-            return [
-                "the credit points against backpropagation: its mean cosine with the BP gradient is at most "
-                f"{float(cosines.max()):.5f} at every site. A credit has the sign of a gradient, so that h should move "
-                "along −a; is this one the update?"
-            ]
-        if not bool((cosines >= PARALLEL).all()):
-            return []
-        return [
-            "the credit is parallel to backpropagation: its mean cosine with the BP gradient is at least "
-            f"{float(cosines.min()):.5f} at every site."
-        ]
-
-    def _leaks(self) -> list[str]:
         neighbours = self.neighbours()
-        if neighbours is None or neighbours.numel() == 0:
-            return []
-        # Random directions in d dimensions have cosines of about 1/√d.
-        limit = max(LEAK_COSINE, 4 / self.widths[0] ** 0.5)
-        worst = float(neighbours.max())
-        if not worst > limit:
-            return []
-        site = int(neighbours.argmax())
-        return [
-            f"the credits of sites {site} and {site + 1} have a mean cosine of {worst:.2f}, where independent feedback "
-            "gives about 0: the feedback leaks, for instance through a skip that still carries gradient."
-        ]
+        seen = CreditSeen(
+            non_finite=self.non_finite.tolist(),
+            zero=self.zero.tolist(),
+            constant=self.constant.tolist(),
+            cosines=(1 - torch.cat(self.gaps, dim=1).nanmean(dim=1)).tolist(),
+            neighbours=neighbours.tolist() if neighbours is not None else (),
+            width=self.widths[0],
+        )
+        return seen.warnings(independent, samples, checked)
 
 
 def _same_as(credits: Tensor, first: Tensor) -> Tensor:
@@ -136,8 +99,3 @@ def _both(before: Tensor | None, now: Tensor) -> Tensor:
 
 def _either(before: Tensor | None, now: Tensor) -> Tensor:
     return now if before is None else before | now
-
-
-def _sites(mask: Tensor) -> str:
-    numbers = ", ".join(str(int(i)) for i in mask.nonzero().flatten())
-    return f"site {numbers}" if int(mask.sum()) == 1 else f"sites {numbers}"

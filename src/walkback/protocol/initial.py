@@ -18,14 +18,12 @@ from walkback.protocol.parameters import parameters_in, parameters_of
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.schema import shortened
 from walkback.protocol.sites import Chain
+from walkback.protocol.sizes import INITIAL_SAMPLES
 from walkback.protocol.untouched import random_states_kept, underneath
 
 Weights = Mapping[str, Tensor]
 Initial = nn.Module | Weights | Callable[[], Any]
 """The network as it was before training: itself, its state_dict, or a function that builds either, seed and all."""
-
-MOST_SAMPLES = 512
-"""On which the stream is measured with both weights."""
 
 
 def initial_weights(given: Any, model: nn.Module) -> dict[str, Tensor]:
@@ -100,7 +98,7 @@ class InitialMeter:
 
     def keep(self, batch: Batch, seen: Capture) -> None:
         """Take the first samples, and the norms of their stream."""
-        room = MOST_SAMPLES - self.samples
+        room = INITIAL_SAMPLES - self.samples
         if room <= 0:
             return
         some = batch.first(min(room, batch.size))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from torch import nn
 from torch.nn.parameter import is_lazy
 
 from walkback.errors import InputError
 from walkback.protocol.block_names import plain_modules
-from walkback.protocol.schema import content_digest
-
-Shapes = dict[str, tuple[int, ...]]
+from walkback.protocol.network_shapes import Shapes
+from walkback.protocol.network_shapes import difference as difference
+from walkback.protocol.network_shapes import fingerprint as fingerprint
 
 
 def parameters_of(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -34,24 +34,8 @@ def shapes_of(model: nn.Module) -> Shapes:
     return {name: tuple(parameter.shape) for name, parameter in parameters_of(model).items()}
 
 
-def fingerprint(shapes: Mapping[str, Iterable[int]]) -> str:
-    """A short hash of names and shapes, whatever their order."""
-    return content_digest({name: list(shape) for name, shape in shapes.items()})
-
-
 def parameters_in(model: nn.Module, blocks: Iterable[str]) -> dict[str, nn.Parameter]:
     """The parameters of the modules with these dotted names, each once, by its name in the whole model."""
     modules = plain_modules(model)
     inside = {parameter for block in blocks for parameter in modules[block].parameters()}
     return {name: parameter for name, parameter in parameters_of(model).items() if parameter in inside}
-
-
-def difference(there: Mapping[str, Iterable[int]], here: Mapping[str, Iterable[int]]) -> str:
-    """Where two networks part, in a few words; empty where names and shapes are the same."""
-    for name, shape in there.items():
-        if name not in here:
-            return f"{name} of the one is not in the other"
-        if tuple(shape) != tuple(here[name]):
-            return f"{name} has the shape {tuple(shape)} in the one and {tuple(here[name])} in the other"
-    extra = next((name for name in here if name not in there), None)
-    return f"{extra} of the other is not in the one" if extra is not None else ""

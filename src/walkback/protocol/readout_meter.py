@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from walkback.protocol.capture import Capture
 from walkback.protocol.losses import IGNORED, right_of_each
-from walkback.protocol.pairing import Answered
-from walkback.protocol.readouts import FOLDS, answered_rightly
-from walkback.protocol.records import Readouts
-
-MOST_WIDTH = 512
-"""Wider features are reduced to this many by a fixed random projection: a fit takes the third power of it."""
-MOST_SAMPLES = 4096
-LEAST_SAMPLES = 100
-POOLED_SIDE = 2
-SEED = 20261118
-"""Of the projection, which is the same in every measurement."""
+from walkback.protocol.readout_fields import MOST_SAMPLES, MOST_WIDTH, POOLED_SIDE, SEED, readout_fields
 
 
 def features(site: Tensor) -> Tensor:
@@ -80,17 +69,8 @@ class ReadoutMeter:
 
     def fields(self) -> dict[str, Any]:
         """The readouts, as a field of `Measurements`; or why there are none."""
-        if self.unavailable or self.samples < LEAST_SAMPLES:
-            few = f"{self.samples} samples are too few for readouts; expected {LEAST_SAMPLES} or more."
-            return {"no_readouts": self.unavailable or few}
-        labels = torch.cat(self.labels).numpy()
-        if labels.min() == labels.max():
-            return {"no_readouts": "All samples are of one class, so there is nothing to read out."}
-        gathered = [torch.cat(parts).numpy() for parts in zip(*self.sites, strict=True)]
-        broken = next((site for site, rows in enumerate(gathered) if not np.isfinite(rows).all()), None)
-        if broken is not None:
-            return {"no_readouts": f"h_{broken} holds NaN or Inf, which nothing can be read out of."}
-        correct = [Answered.of(answered_rightly(rows, labels, self.classes), labels) for rows in gathered]
-        own = Answered.of(torch.cat(self.right).numpy(), labels)
-        widths = {"widths": self.widths, "most_width": MOST_WIDTH}
-        return {"readouts": Readouts(correct=tuple(correct), own=own, folds=FOLDS, **widths)}
+        if self.unavailable:
+            return {"no_readouts": self.unavailable}
+        sites = [torch.cat(parts).numpy() for parts in zip(*self.sites, strict=True)]
+        right, labels = (torch.cat(column).numpy() for column in (self.right, self.labels))
+        return readout_fields(sites, right, labels, self.classes, self.widths)

@@ -22,20 +22,15 @@ from walkback.protocol.losses import Loss
 from walkback.protocol.records import ReferenceCheck
 from walkback.protocol.reduction import TokenReduction, default_reduction
 from walkback.protocol.reference_failure import check_of, explained, wrong_loss
+from walkback.protocol.reference_words import NO_ALIGNMENT as NO_ALIGNMENT
+from walkback.protocol.reference_words import NO_GRADIENTS, ON_REQUEST
 from walkback.protocol.seen_through import Sight
 from walkback.protocol.sites import Chain
+from walkback.protocol.sizes import REFERENCE_SAMPLES
 from walkback.protocol.untouched import random_states_kept
 
-REFERENCE_SAMPLES, FEW_SAMPLES = 32, 4
-"""How many samples run in fp64, and in passes that only look at the structure."""
-ON_REQUEST = (
-    "The reference is the backward pass that the network declares, as asked for (reference='declared'): whether it is "
-    "the gradient of the network was not checked, so nothing but Γ is measured against it."
-)
-NO_GRADIENTS = (
-    "No gradient was measured, as asked for (gradients=False): no loss is backpropagated through this network."
-)
-NO_ALIGNMENT = "by design: no loss is backpropagated through this network (gradients=False)"
+FEW_SAMPLES = 4
+"""How many samples run in passes that only look at the structure."""
 
 
 @dataclass(frozen=True)

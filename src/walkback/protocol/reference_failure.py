@@ -21,14 +21,9 @@ from walkback.protocol.gradient_check import (
 )
 from walkback.protocol.gradient_suspects import coarser_inside, suspects_after
 from walkback.protocol.records import ReferenceCheck
+from walkback.protocol.reference_words import KEEP, TWIN, WITHOUT
 from walkback.protocol.sites import Chain
 from walkback.protocol.wording import written
-
-TWIN = "Pass reference= a plain copy of the network, of the same function, whose backward pass is its derivative."
-KEEP = (
-    "For spiking and quantised networks, reference='declared' keeps the declared backward pass, unchecked, for Γ alone."
-)
-WITHOUT = "gradients=False measures (a) and the accuracy alone."
 
 
 def check_of(candidate: Candidate, chain: Chain, **fields: Any) -> ReferenceCheck:

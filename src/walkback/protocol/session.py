@@ -33,6 +33,7 @@ from walkback.protocol.reference import Reference
 from walkback.protocol.reference_source import Source
 from walkback.protocol.site_choice import Sites, chosen_sites
 from walkback.protocol.sites import Chain, Parts
+from walkback.protocol.sizes import LOOK_SAMPLES as LOOK_SAMPLES
 from walkback.protocol.untouched import AsFound
 
 MOST_SAMPLES, MOST_SITE_VALUES = 1280, 2**21

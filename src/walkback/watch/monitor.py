@@ -5,44 +5,35 @@ The network, its gradients and all random states stay as they were: it trains to
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from walkback.errors import WalkbackError, WalkbackWarning
 from walkback.protocol.calling import Calling
 from walkback.protocol.credit import CreditFunction, CreditRule
-from walkback.protocol.judge import judge, read
 from walkback.protocol.losses import Loss
 from walkback.protocol.matching import check_matched
 from walkback.protocol.outputs import Logits
-from walkback.protocol.panels import panel_named
-from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.scores import FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, Parts
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.watch.budget import DEFAULT_SHARE, Clock, cadence_of
-from walkback.watch.functional_tests import shared_out
-from walkback.watch.journal import Journal, Log
-from walkback.watch.live import Now
-from walkback.watch.loss_course import LossCourse
+from walkback.watch.budget import DEFAULT_SHARE
+from walkback.watch.journal import Log as Log
 from walkback.watch.moment import At
-from walkback.watch.policy import Course, Decision, StopPolicy
+from walkback.watch.policy import Decision
 from walkback.watch.probe import Probe
-from walkback.watch.probed import accuracy_of_frozen, checked_loss, identity_of, taken, with_scores
-from walkback.watch.trace_line import TraceLine
+from walkback.watch.probed import identity_of, taken
 from walkback.watch.training_pass import TrainingPass
 from walkback.watch.training_watcher import TrainingWatcher
+from walkback.watch.watcher import HELD_BATCHES as HELD_BATCHES
+from walkback.watch.watcher import Watcher
 
-HELD_BATCHES = 4
-"""How many of the caller's batches are measured: enough for (c), few enough to measure often."""
 
-
-class Monitor(TrainingWatcher):
+class Monitor(TrainingWatcher, Watcher):
     """Watches one network while it is trained, and says when the run is lost.
 
     Call `step` after every training step, and with `epoch=` at the end of every epoch.
@@ -142,12 +133,11 @@ class Monitor(TrainingWatcher):
         logs: Sequence[Log] = (),
         live: bool = False,
     ) -> None:
-        self.panel, stops = panel, panel_named(panel).stops
-        self.course = Course(StopPolicy.of(stops if stop_on is None else stop_on, patience, warmup))
-        self.clock = Clock()
-        self.cadence, self._tests = shared_out(cadence_of(every, budget), self.clock, functional is not None)
-        self.thresholds = thresholds or DiagnosticThresholds()
-        self.baseline = accuracy_of_frozen(frozen_baseline_acc)
+        super().__init__(
+            panel=panel, stop_on=stop_on, patience=patience, warmup=warmup, every=every, budget=budget,
+            tested=functional is not None, thresholds=thresholds, frozen_baseline_acc=frozen_baseline_acc, logs=logs,
+            live=live,
+        )  # fmt: skip
         self.probe = Probe(
             model,
             batches,
@@ -162,41 +152,11 @@ class Monitor(TrainingWatcher):
             functional=functional,
         )
         check_matched(self.baseline, self.probe.model, self.probe.chain)
-        self._losses = LossCourse()
-        self._latest: Measurements | None = None
-        self._unmeasured: tuple[Decision, Decision] | None = None
-        self.steps = 0
-        self._epoch: float | None = None
-        self._journal = Journal(self.clock, logs, live)
-        self.trace = Path(trace) if trace is not None else None
-        if self.trace is not None:
-            own = identity_of(self.probe, run)
-            self._resume(self._journal.open(self.trace, own, named=run is not None, resume=resume))
-        self.clock.start()
+        self._begin(trace, lambda: identity_of(self.probe, run), named=run is not None, resume=resume)
 
-    @property
-    def decision(self) -> Decision:
-        """What the last measurement led to, in this process or in the trace that it resumed."""
-        return self.course.decision
-
-    @property
-    def report(self) -> DiagnosticReport | None:
-        """The last measurement, judged and explained; None before the first, and where it could not be made."""
-        if self._latest is None:
-            return None
-        took = self.probe.taken
-        remarks, loss = [took.remark] * bool(took.remark), {"loss": took.words}
-        return judge(self._latest, self.thresholds, panel=self.panel, warnings=remarks, provenance=loss)
-
-    @property
-    def logs(self) -> tuple[Log, ...]:
-        """The functions that are told of every measurement."""
-        return self._journal.logs
-
-    @property
-    def overhead(self) -> float | None:
-        """The time spent measuring divided by that of training, so far; None before any training."""
-        return self.clock.overhead
+    def _about(self) -> tuple[list[str], dict[str, str]]:
+        taken = self.probe.taken
+        return [taken.remark] * bool(taken.remark), {"loss": taken.words}
 
     def step(
         self,
@@ -225,33 +185,13 @@ class Monitor(TrainingWatcher):
             InputError: `loss` is no number, or has no epoch.
             RecordError: the trace cannot be written.
         """
-        loss = checked_loss(loss, epoch)
-        ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
-        self._epoch = epoch if epoch is not None else self._epoch
-        if step is not None:
-            self.steps = step
-        elif not ends_epoch:
-            self.steps += 1
+        ends_epoch, loss = self._ends_epoch(epoch, accuracy, step, loss)
         if not ends_epoch and self.training_pass is not None:
             return self._from_training_pass(epoch, self.training_pass)
         if not ends_epoch and not self.cadence.due(self.steps, self.clock):
             return self._as_before
         at = At(epoch=epoch, step=self.steps or None)
         return self._measured(at, "probe", self._probe, accuracy, loss=loss)
-
-    @property
-    def _as_before(self) -> Decision:
-        """The last decision, for a call that did not measure; made once for each."""
-        if self._unmeasured is None or self._unmeasured[0] is not self.decision:
-            self._unmeasured = self.decision, self.decision.model_copy(update={"measured": False})
-        return self._unmeasured[1]
-
-    def _resume(self, lines: Sequence[TraceLine]) -> None:
-        for line in lines:
-            measured = self._losses.with_decrease(line.at, line.loss, line.measurements())
-            self.course.see(line.at, read(measured, self.thresholds))
-        if lines:
-            self.steps = lines[-1].step or 0
 
     def _probe(self) -> Measurements:
         return self.probe.measure(self.thresholds.g_norm_floor, self._tests)
@@ -270,25 +210,3 @@ class Monitor(TrainingWatcher):
                 decision = self._measured(at, "training", measure, None, spent)
         training_pass.arm(self.cadence.due(self.steps + 1, self.clock))
         return decision
-
-    def _measured(
-        self, at: At, source: str, measure: Callable[[], Measurements], accuracy: float | None,
-        already_spent: float = 0, loss: float | None = None,
-    ) -> Decision:  # fmt: skip
-        """Measure, judge, decide, write."""
-        with self.clock.measured(already_spent):
-            try:
-                measured, why_not = with_scores(measure(), accuracy, self.baseline), ""
-            except WalkbackError as error:
-                # A network that cannot be measured is still being trained, and goes on.
-                measured, why_not = Measurements(), str(error)
-                warnings.warn(f"{at}: not measured: {error}", WalkbackWarning, stacklevel=3)
-            measured = self._losses.with_decrease(at, loss, measured)
-            self._latest = None if why_not else measured
-            readings = read(measured, self.thresholds) if not why_not else ()
-            decision = self.course.see(at, readings)
-            self._journal.tell(measured, readings, decision, source, why_not, loss)
-        return decision
-
-    def _repr_html_(self) -> str:
-        return Now(self._journal.last, self.decision)._repr_html_()

@@ -12,7 +12,7 @@ from walkback.watch.probe import Probe
 from walkback.watch.probed import pass_of
 from walkback.watch.training_pass import LossReduction, TrainingPass
 
-Watcher = TypeVar("Watcher", bound="TrainingWatcher")
+Watching = TypeVar("Watching", bound="TrainingWatcher")
 
 
 class TrainingWatcher:
@@ -27,8 +27,8 @@ class TrainingWatcher:
 
     @contextmanager
     def watch_training(
-        self: Watcher, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
-    ) -> Iterator[Watcher]:
+        self: Watching, loss_reduction: LossReduction = "mean", loss_scale: float | Callable[[], float] = 1.0
+    ) -> Iterator[Watching]:
         """Read the training passes inside the context, instead of running passes of the monitor's own.
 
         This is for networks trained by backpropagation, whose passes hold the true gradient. It gives the norms for

@@ -12,8 +12,9 @@ from test_scoring import made_rows
 
 from walkback.errors import InputError
 from walkback.lab.validity import fitting, scoring, table
-from walkback.lab.validity.bench import Bench, deciders_on_file
-from walkback.lab.validity.conditions import FAULTS
+from walkback.lab.validity.bench import Bench, deciders_on_file, rule_digest
+from walkback.lab.validity.conditions import CONDITIONS, FAULTS
+from walkback.lab.validity.packed import digest_of, packed_file
 from walkback.protocol.panels.calibrated import CALIBRATED, THRESHOLDS_FILE, calibrated_from
 
 RESULTS = Path(__file__).parents[3] / "results" / "validity"
@@ -124,6 +125,9 @@ def test_the_committed_thresholds_are_those_of_the_committed_table():
 def test_the_panel_is_what_its_file_says():
     content = json.loads(THRESHOLDS_FILE.read_text())
     assert calibrated_from(content) == CALIBRATED
+    assert content["rule"]["sha256"] == rule_digest(RESULTS)  # the rule was not changed since
+    paths = [packed_file(RESULTS / "records", "fit", name) for name in CONDITIONS]
+    assert content["records"]["sha256"] == digest_of(paths)
     for each in content["deciders"]:
         for name in each["diagnostics"]:
             member = next(m for m in CALIBRATED.members if m.diagnostic == name)

@@ -224,9 +224,10 @@ def page(result: Mapping[str, Any]) -> Page:
     )
     headings = ["run", "seed", "accuracy", "growth", "‖h_L‖", "‖g_L‖", "deep Γ", "(a), (b) fired", "so", "expected"]
     table = Grid(headings, [_cells(row) for row in result["rows"]], "lrrrrrrlll")
-    made = result["command"]
-    file = stem(made.rpartition("--precision ")[2] if "--precision" in made else "fp32")
-    about = f"From results/{file}.json, by: `{made}`. {__doc__.partition(chr(10) * 2)[2].strip()}"
+    precision = result["command"].partition(" --precision ")[2] or "fp32"
+    about = (
+        f"From results/{stem(precision)}.json, by: `{command(precision)}`. {__doc__.partition(chr(10) * 2)[2].strip()}"
+    )
     return Page("The recipes of the zoo, checked", [about, rule, table])
 
 

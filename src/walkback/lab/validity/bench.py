@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from walkback.errors import RecordError
 from walkback.lab.validity.conditions import CONDITIONS
 from walkback.lab.validity.estimate import ESTIMATE_FILE
 from walkback.lab.validity.fitting import CANDIDATES, Decider, fitted
@@ -23,6 +25,7 @@ from walkback.present.page import Page
 from walkback.protocol.panels.calibrated import HERE, RATES_FILE, THRESHOLDS_FILE
 from walkback.protocol.schema import read_json, write_whole
 
+RULE_FILE = "RULE.md"
 RECORDS = "records"
 """The folder of packed records, in that of the results."""
 
@@ -46,7 +49,8 @@ class Bench:
         rows = only_fit.made("fit")
         deciders = fitted(rows)
         paths = [packed_file(self.results / RECORDS, "fit", name) for name in CONDITIONS]
-        text = thresholds_file(deciders, rows, digest_of(path for path in paths if path.is_file()))
+        records = digest_of(path for path in paths if path.is_file())
+        text = thresholds_file(deciders, rows, rule_digest(self.results), records)
         write_whole(self.panel / THRESHOLDS_FILE.name, text)
         return deciders
 
@@ -116,3 +120,11 @@ def deciders_on_file(folder: Path) -> list[Decider]:
     known = {candidate.diagnostics: candidate for candidate in CANDIDATES}
     listed = read_json(folder / THRESHOLDS_FILE.name)["deciders"]
     return [Decider(known[tuple(each["diagnostics"])], float(each["threshold"])) for each in listed]
+
+
+def rule_digest(results: Path) -> str:
+    """The SHA-256 of the written rule, in 16 hexadecimal digits; thresholds without a rule are refused."""
+    path = results / RULE_FILE
+    if not path.is_file():
+        raise RecordError(f"{path} is missing: thresholds are fitted by a rule that was written down before.")
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -85,10 +85,16 @@ class LeftOut(NamedTuple):
 
 
 def left_out(fit: Sequence[Row], scored: Sequence[Row], key: Key) -> list[LeftOut]:
-    """For each group: the whole rule on the fit half without it, then counted on the group."""
+    """For each group: the whole rule on the fit half without it, then counted on the group.
+
+    A group without which there is nothing left to fit on is left out of the answer.
+    """
     result = []
     for group in sorted({key(row) for row in scored}):
-        deciders = fitted([row for row in fit if key(row) != group])
+        rest = [row for row in fit if key(row) != group]
+        if not healthy(rest) or len(healthy(rest)) == len(rest):
+            continue
+        deciders = fitted(rest)
         here = [row for row in scored if key(row) == group]
         meant = [row for row in here if any(d.candidate.meant_for(row.condition) for d in deciders)]
         sound, faulty = healthy(here), [row for row in meant if row.condition != "healthy"]

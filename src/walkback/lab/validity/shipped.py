@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.lab.runs.stamp import commit
 from walkback.lab.validity.conditions import FAULTS
 from walkback.lab.validity.fitting import Decider
 from walkback.lab.validity.rates import Rate
@@ -21,14 +20,13 @@ VERSION = 1
 """Of the panel: raised where its thresholds or deciders change after they were published."""
 
 
-def thresholds_file(deciders: Sequence[Decider], rows: Sequence[Row], digest: str) -> str:
-    """The text of calibrated.json."""
+def thresholds_file(deciders: Sequence[Decider], rows: Sequence[Row], rule: str, digest: str) -> str:
+    """The text of calibrated.json, with the digests of the written rule and of the records that it comes from."""
     content: dict[str, Any] = {
         "version": VERSION,
         "made_by": "walkback lab validity --fit",
-        "rule": "results/validity/RULE.md",
-        "commit": commit(),
-        "records": digest,
+        "rule": {"file": "results/validity/RULE.md", "sha256": rule},
+        "records": {"folder": "results/validity/records", "sha256": digest},
         "networks": {"healthy": len(healthy(rows)), "faulty": len(rows) - len(healthy(rows))},
         "deciders": [_plain(decider) for decider in deciders],
     }

@@ -1,4 +1,4 @@
-"""WB002: a cosine that clamps each norm at 1e-8."""
+"""WB002: a cosine that clamps each norm at 1e-8, or whose norms an epsilon is added to."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, has_unpacking, keyword, last_name, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensor_calls import COSINE_CLASSES, COSINE_FUNCTIONS
+from walkback.lint.tensor_calls import COSINE_CLASSES, COSINE_FUNCTIONS, NORM_FUNCTIONS
 
+OPTAX_COSINES = {f"optax.{name}" for name in ("cosine_similarity", "losses.cosine_similarity")}
+JAX_CLAMPS = {"jax.numpy.maximum", "jax.numpy.clip", "jax.lax.max"}
+JAX_NORMS = {"jax.numpy.linalg.vector_norm"}
 EPS_PLACE = {"function": 3, "class": 1}
 _NO_MEASUREMENT = re.compile(r"loss|criterion|distill|regulari[sz]|contrastive", re.IGNORECASE)
 """What a function or class is called in which a cosine is trained on: there a clamp does good."""
@@ -19,7 +22,13 @@ _OF_UNIT_SIZE = re.compile(r"embed|(^|_)emb(_|s|$)|feat|token|quer(y|ies)|senten
 
 
 def check(module: Module) -> Iterator[Hit]:
-    """torch's cosine functions and class, called without an eps of one's own."""
+    """torch's cosine functions and class, called without an eps of one's own; JAX's forms of the same."""
+    yield from _of_torch(module)
+    yield from _of_optax(module)
+    yield from _by_hand(module)
+
+
+def _of_torch(module: Module) -> Iterator[Hit]:
     for call in module.calls:
         name = module.dotted(call.func)
         kind = "function" if name in COSINE_FUNCTIONS else "class" if name in COSINE_CLASSES else ""
@@ -29,7 +38,60 @@ def check(module: Module) -> Iterator[Hit]:
             yield Hit(call, f"`{text(call)}` clamps each norm at 1e-8", _unclamped(call, kind))
 
 
-def _is_harmless(module: Module, call: ast.Call) -> bool:
+def _of_optax(module: Module) -> Iterator[Hit]:
+    """`optax.cosine_similarity(a, b, epsilon=1e-8)`: its own epsilon is 0, and one that is given clamps each norm."""
+    for call in module.calls:
+        if module.dotted(call.func) not in OPTAX_COSINES or has_unpacking(call):
+            continue
+        given = keyword(call, "epsilon") or (call.args[2] if len(call.args) > 2 else None)
+        if given is not None and not _is_zero(module, given) and not _is_harmless(module, call):
+            what = f"`{text(call)}` clamps each norm at {text(given)}"
+            yield Hit(call, what, f"{text(call.func)}({text(call.args[0])}, …), without epsilon, on float64 arrays")
+
+
+def _is_zero(module: Module, node: ast.expr) -> bool:
+    value = module.value_of(node) if isinstance(node, ast.Name) else node
+    return isinstance(value, ast.Constant) and value.value == 0
+
+
+def _by_hand(module: Module) -> Iterator[Hit]:
+    """`jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b) + 1e-8)`, and the same with `jnp.maximum`."""
+    for node in module.nodes:
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+            continue
+        below = node.right
+        if isinstance(below, ast.Name):
+            below = module.value_of(below) or below
+        sizes = _with_epsilon(module, below)
+        if sizes is not None and not _is_harmless(module, node):
+            what = f"`{text(node)}` shrinks with its vectors where their norms come near the epsilon"
+            yield Hit(node, what, f"{text(node.left)} / ({text(sizes)}), on float64 arrays, and NaN where a norm is 0")
+
+
+def _with_epsilon(module: Module, node: ast.expr) -> ast.expr | None:
+    """The product of two of JAX's norms, where an epsilon is added to it or it is clamped at one."""
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.Call) and module.dotted(node.func) in JAX_CLAMPS and len(node.args) == 2:
+        parts = list(node.args)
+    sizes = [part for part in parts if _is_product_of_norms(module, part)]
+    return sizes[0] if len(parts) == 2 and len(sizes) == 1 else None
+
+
+def _is_product_of_norms(module: Module, node: ast.expr) -> bool:
+    product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+    return product and all(_is_jax_norm(module, part) for part in (node.left, node.right))  # type: ignore[attr-defined]
+
+
+def _is_jax_norm(module: Module, node: ast.expr) -> bool:
+    value = module.value_of(node) if isinstance(node, ast.Name) else node
+    if not isinstance(value, ast.Call):
+        return False
+    return module.dotted(value.func) in NORM_FUNCTIONS | JAX_NORMS and module.dotted(value.func).startswith("jax.")
+
+
+def _is_harmless(module: Module, call: ast.expr) -> bool:
     """Whether names say that this is a training loss, or about embeddings, whose norms are of order one."""
     if any(_NO_MEASUREMENT.search(name) for name in module.enclosing_names(call)):
         return True
