@@ -103,7 +103,7 @@ def _over_samples(each: Compared) -> str:
         return "Its angles were not measured: they are asked of the weights, which are not on record."
     spread = asked["delta angle of other samples"]
     return (
-        "The published delta angle is that of one sample, the first in the files of the training split, and so is ours. "
+        "The published delta angle is that of one sample, the first in the files of the training split, as is ours. "
         f"Over {spread['samples']:,} other training samples it is {spread['median']:.1f}° in the median here, and from "
         f"{spread['5 %']:.1f}° to {spread['95 %']:.1f}° for nine in ten."
     )

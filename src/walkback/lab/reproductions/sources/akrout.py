@@ -65,7 +65,7 @@ FOUND_ANGLES: dict[str, dict[Quantity, float]] = {
 
 WRONG_SAMPLE = (
     "Made to look for a cause when the delta angle had been taken of another sample than the published one, the first "
-    "in this project's own order of the split, and was 3° (FA) and 14° (weight mirror) off; of the right sample it is not."
+    "in this project's order, and was 3° (FA) and 14° (weight mirror) off; that of the right sample is not."
 )
 ONE_ORDER = OneFactor(
     "one order",
