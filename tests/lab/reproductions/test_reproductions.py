@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 
 from walkback.cli import main
 from walkback.errors import InputError, RecordError, UnknownName
-from walkback.lab.reproductions.angles import delta_angles, head_angle
+from walkback.lab.reproductions.angles import FIRST_SAMPLES, delta_angles, first_of_the_files, head_angle
 from walkback.lab.reproductions.catalogue import REPRODUCTIONS, named
 from walkback.lab.reproductions.comparing import Compared, compared, run_ids
 from walkback.lab.reproductions.page import page_of
@@ -19,6 +20,8 @@ from walkback.lab.reproductions.published import Number, OneFactor, Reproduction
 from walkback.lab.runs.assembly import assemble
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.zoo import DataSpec
+from walkback.lab.zoo.datasets import Split
+from walkback.lab.zoo.datasets.splits import Preparation
 
 ROOT = Path(__file__).parents[3]
 RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "REPRODUCTIONS.md"
@@ -117,6 +120,19 @@ def test_angles_are_those_of_plain_numpy():
     expected = [angle(s * (e @ weight), s * (e @ feedback)) for s, e in zip(slope, error, strict=True)]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
     assert head_angle(run) == pytest.approx(angle(weight.flatten(), feedback.flatten()), rel=1e-6)
+
+
+def test_the_first_sample_is_found_by_its_pixels_and_not_by_its_place(monkeypatch):
+    pixels = torch.randint(256, (9, 28, 28, 1), dtype=torch.uint8)
+    split = Split(pixels, torch.arange(9), Preparation(mean=(0.0,), std=(1.0,)))
+    monkeypatch.setitem(FIRST_SAMPLES, "mnist", hashlib.sha256(pixels[6].numpy().tobytes()).hexdigest())
+    found = first_of_the_files("mnist", split)
+    assert found.labels.tolist() == [6]
+    assert torch.equal(found.inputs[0], pixels[6])
+    with pytest.raises(InputError, match="first sample"):
+        first_of_the_files("mnist", split.take(6))
+    with pytest.raises(InputError, match="first sample"):
+        first_of_the_files("digits", split)
 
 
 def test_angles_of_another_kind_of_method_are_refused():

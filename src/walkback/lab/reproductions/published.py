@@ -20,7 +20,8 @@ SEED = 42
 Quantity = Literal["accuracy", "error", "best error", "delta angle", "weight angle"]
 """On the test split, in per cent. `best error` is that of the best epoch by the test split itself, for authors who
 select by it. `delta angle`: between what the method and backpropagation hand to the last hidden layer, before its
-activation, of the first training sample; `weight angle`: between the head's W and its B; both in degrees."""
+activation, of the first training sample in the published files; `weight angle`: between the head's W and its B; both in
+degrees."""
 ANGLES: tuple[Quantity, ...] = ("delta angle", "weight angle")
 
 
