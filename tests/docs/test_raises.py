@@ -132,6 +132,8 @@ CALLS = {
     f"{P} CreditError": lambda tmp: walkback.provenance(net(), one_step, batches(), lambda h, logits, targets: []),
     f"{P} InputError": lambda tmp: walkback.provenance(net(), None, batches()),
     f"{PROTOCOL}.seeds.combine InputError": lambda tmp: walkback.combine([]),
+    f"{PROTOCOL}.seeds.SeedSummary.diagnostic UnknownName": lambda tmp: walkback.combine([report()]).diagnostic("z"),
+    "walkback.present.text.compare InputError": lambda tmp: walkback.compare([report()], ["a", "b"]),
     f"{M} BatchError": lambda tmp: walkback.Monitor(net(), []),
     f"{M} BlocksError": lambda tmp: monitor(blocks="nowhere.*"),
     f"{M} BaselineError": lambda tmp: monitor(frozen_baseline_acc=OTHER),

@@ -44,9 +44,9 @@ def test_nan_strings_in_a_record_are_non_finite_not_passed(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("{", "is not JSON"),
-        ("", "is not JSON"),
-        ("3", "not a record that replay knows"),
+        ("{", "breaks off at character 1"),
+        ("", "is empty"),
+        ("3", "not a record that walkback knows"),
         ("[]", "holds no networks"),
         ('{"reports": {}}', "holds no networks"),
         ('{"reports": {"a": {"x": 1}}}', "report a holds no measurements"),

@@ -85,7 +85,7 @@ def test_a_folder_is_what_it_holds(tmp_path, names, kind, file):
 @pytest.mark.parametrize("text", ["", "{", "h,g", "\0", "[" * 500])
 def test_what_is_neither_json_nor_a_log_is_refused(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(RecordError, match=r"a\.json is not JSON"):
+    with pytest.raises(RecordError, match=r"a\.json (is not JSON|is empty|breaks off at character)"):
         what_is(tmp_path / "a.json")
 
 

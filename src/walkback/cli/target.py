@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -35,7 +36,21 @@ def call_target(target: str) -> dict[str, Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise InputError(f"{place} has no function {name!r}; {EXPECTED}.")
+    _check_takes_nothing(function, target)
     return _arguments(run_theirs(function, target), target)
+
+
+def _check_takes_nothing(function: Callable[..., Any], target: str) -> None:
+    """Refuse a function that cannot be called without arguments, by name of what it asks for."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variadic]
+    if needed:
+        takes = f"an argument {needed[0]}" if len(needed) == 1 else f"the arguments {', '.join(needed)}"
+        raise InputError(f"{target} takes {takes}; it is called without any. Give defaults, or wrap it in a function.")
 
 
 def _module(place: str) -> ModuleType:

@@ -10,9 +10,11 @@ from walkback.present.numbers import count, reading_value
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import accuracy_words, baseline_words, score_words
 from walkback.protocol.carrying import in_sentences
-from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.diagnostics.declare import FIND_THE_FIRST
+from walkback.protocol.diagnostics.known import by_letter, owners
 from walkback.protocol.panels.base import MISSING
 from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.words import NON_FINITE
 
 _MOST = 4
 """Lines of one kind; what is beyond them stands in the full report."""
@@ -71,8 +73,17 @@ def _why(report: DiagnosticReport) -> list[str]:
 def _reading(report: DiagnosticReport, reading: Reading) -> str:
     at = f" at {place(report, reading.site)}" if reading.site is not None else ""
     role = "" if in_panel.decides(report, reading) else f", {in_panel.role(report, reading.letter)}"
-    value = f"{in_panel.named(report, reading)} {reading_value(reading)}{at}"
-    return f"{in_short.meaning(reading)}: {value} ({outline.fires_when(reading)}{role})"
+    value = f"{in_panel.named(report, reading)} {reading_value(reading)}{at}{_share(report, reading)}"
+    return f"{in_short.meaning(report, reading)}: {value} ({outline.fires_when(reading)}{role})"
+
+
+def _share(report: DiagnosticReport, reading: Reading) -> str:
+    """ρ beside (c), which says little without it."""
+    name, site = "drift_shares", reading.site
+    told = reading.letter == owners()[name] and reading.comparison is not None and reading.name != "drift share"
+    if not told or site is None or report.drift_shares is None:
+        return ""
+    return f", drift share ρ {numbers.written(report.drift_shares[site])}"
 
 
 def _unknown(report: DiagnosticReport) -> list[str]:
@@ -97,12 +108,19 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
 def _next(report: DiagnosticReport) -> list[str]:
     """What whoever fires says is to be done, and how to measure what is missing."""
     fired = [r for r in report.readings if r.state is State.FIRE]
-    steps = [found.remedy for r in fired if (found := by_letter(r.letter)) is not None and found.remedy]
+    steps = [_remedy(reading) for reading in fired]
     gaps = [outline.sentence(report, r) for r in report.readings if r.state in MISSING]
     lines = list(dict.fromkeys(step for step in (*steps, *gaps) if step))
     return _some(lines) or [
         "Give the frozen baseline beside the accuracy, and the same for more seeds (walkback.combine)."
     ]
+
+
+def _remedy(reading: Reading) -> str:
+    if reading.reason == NON_FINITE:
+        return FIND_THE_FIRST
+    found = by_letter(reading.letter)
+    return found.remedy if found is not None else ""
 
 
 def _alignment(report: DiagnosticReport) -> list[str]:

@@ -16,7 +16,7 @@ from walkback.protocol.words import NON_FINITE
 def plain_verdict(report: DiagnosticReport) -> str:
     """What the verdict means for the result, and why, in a sentence or two without letters or symbols."""
     found, unknown = _found(report), _beside(report) + _unknown(report)
-    why = f": {_listed(found)}" if report.readings and found else ""
+    why = f": {_listed(found)}" if report.readings and found and not _fires_alone(report) else ""
     return f"{in_a_sentence(report)}{why}.{unknown if report.readings else ''}"
 
 
@@ -24,6 +24,8 @@ def in_a_sentence(report: DiagnosticReport) -> str:
     """What the verdict means for the result, without the full stop."""
     if not report.readings:
         return "This network was not judged"
+    if alone := _fires_alone(report):
+        return alone
     if _found(report):
         return "Do not rely on this result as it stands"
     if report.outcome == "pass":
@@ -36,21 +38,32 @@ def _found(report: DiagnosticReport) -> list[str]:
     fired = in_panel.fired(report)
     if any(r.reason == NON_FINITE for r in fired):
         return ["its numbers are not finite"]
-    return [meaning(r) for r in fired]
+    return [meaning(report, r) for r in fired]
+
+
+def _fires_alone(report: DiagnosticReport) -> str:
+    """What is said of a firing that nothing else confirms, of a diagnostic that fires on healthy networks too."""
+    fired = in_panel.fired(report)
+    diagnostic = by_letter(fired[0].letter) if len(fired) == 1 and fired[0].reason != NON_FINITE else None
+    if diagnostic is None or fired[0].name != diagnostic.title:
+        return ""
+    return in_panel.in_its_words(report, diagnostic.fires_alone)
 
 
 def _beside(report: DiagnosticReport) -> str:
     """What fired without deciding."""
-    fired = [meaning(r) for r in in_panel.fired_beside(report)]
+    fired = [meaning(report, r) for r in in_panel.fired_beside(report)]
     return f" Beside the verdict: {_listed(fired)}." if fired else ""
 
 
-def meaning(reading: Reading) -> str:
+def meaning(report: DiagnosticReport, reading: Reading) -> str:
     """What a firing means, in a clause without letters or symbols."""
     if reading.reason == NON_FINITE:
         return "numbers are not finite"
     diagnostic = by_letter(reading.letter)
-    return diagnostic.meaning if diagnostic is not None else shortened(reading.reason or reading.name, NOTE_LENGTH)
+    if diagnostic is None:
+        return shortened(reading.reason or reading.name, NOTE_LENGTH)
+    return diagnostic.meaning_of(reading, report)
 
 
 def _unknown(report: DiagnosticReport) -> str:

@@ -149,7 +149,20 @@ def provenance(report: DiagnosticReport) -> Facts:
 def warnings(report: DiagnosticReport) -> list[str]:
     """The warnings, one line each; first of all where the record itself says something else."""
     rows = capped(("", shortened(warning, NOTE_LENGTH)) for warning in report.warnings)
-    return [*stored(report), *(f"{label} {words}".strip() for label, words in rows)]
+    return [*stored(report), *at_chance(report), *(f"{label} {words}".strip() for label, words in rows)]
+
+
+def at_chance(report: DiagnosticReport) -> list[str]:
+    """That the accuracy is that of guessing, where its interval holds that of one class in so many."""
+    score, samples, classes = report.headline_acc, report.headline_samples, report.classes
+    if score is None or not samples or not classes or classes < 2 or not 0 <= score <= 1:
+        return []
+    from walkback.protocol.uncertainty import wilson
+
+    low, high = wilson(score, samples)
+    if not low <= 1 / classes <= high:
+        return []
+    return [f"The accuracy is at chance ({numbers.percent(1 / classes)} with {classes:,} classes)."]
 
 
 def stored(report: DiagnosticReport) -> list[str]:

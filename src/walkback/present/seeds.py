@@ -10,6 +10,7 @@ from walkback.present.numbers import count, is_margin, percent, signed, with_uni
 from walkback.present.outline import stored_of_several
 from walkback.present.plain import NAME_LENGTH, middle_out, one_line
 from walkback.protocol.panels import Panel, panel_on_record
+from walkback.protocol.panels.base import MISSING
 from walkback.protocol.records import DiagnosticReport, State
 
 if TYPE_CHECKING:
@@ -21,11 +22,23 @@ def headline(summary: SeedSummary) -> str:
     name = middle_out(summary.method_name, NAME_LENGTH) or "unnamed"
     # A mixed verdict names its agreement itself.
     agreement = "" if summary.agreement == "mixed" else f"{summary.agreement}, "
-    text = f"{name}, {count(len(summary.seeds), 'seed')}: {agreement}{one_line(summary.verdict)}"
+    text = f"{name}, {count(len(summary.seeds), 'seed')}: {agreement}{one_line(summary.verdict)}{_rests_on(summary)}"
     if summary.headline_mean is None:
         return text
     spread = "" if summary.headline_sd is None else f" ± {with_unit(written(100 * summary.headline_sd), 'pp')}"
     return f"{text}; accuracy {percent(summary.headline_mean)}{spread}"
+
+
+def _rests_on(summary: SeedSummary) -> str:
+    """Of seeds where nothing fires: what that was measured by, and what was not measured; empty where all was."""
+    panel = panel_on_record(summary.panel or None)
+    members = [each for each in summary.diagnostics if panel.member(each.letter) is not None]
+    labels = {each.letter: one_line(panel.label(each.letter)) for each in members}
+    gaps = [labels[each.letter] for each in members if set(each.states) & set(MISSING)]
+    whole = [labels[each.letter] for each in members if not set(each.states) & set(MISSING)]
+    if not gaps or not whole or any(State.FIRE in each.states for each in members):
+        return ""
+    return f" (nothing fires on {', '.join(whole)}; {', '.join(gaps)} not measured)"
 
 
 def sentences(summary: SeedSummary) -> list[str]:

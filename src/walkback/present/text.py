@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from walkback.errors import InputError
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.brief import brief
@@ -79,6 +80,9 @@ def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = N
     Returns:
         The table as a string, at most 100 columns wide. A notebook shows it as a table.
 
+    Raises:
+        InputError: there is not one name for each report.
+
     Examples:
         >>> import walkback
         >>> measured = walkback.Measurements(residual_norms=[8.0, 9.0], bp_grad_norms=[1e-3, 1e-3])
@@ -86,6 +90,8 @@ def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = N
         >>> "DFA" in walkback.compare([report])
         True
     """
+    if names is not None and len(names) != len(reports):
+        raise InputError(f"compare got {len(reports)} reports and {len(names)} names; expected one name for each.")
     made = Comparison(to_plain(comparison_blocks(reports, names)))
     made.reports, made.names = tuple(reports), tuple(names or map(name_of, reports))
     return made

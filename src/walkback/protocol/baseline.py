@@ -140,8 +140,23 @@ def _check_arguments(train_fn: Any, make_model: Any, config: Any) -> None:
             f"make_model is a {kind}, not a function; expected one that builds a new network with random weights, such "
             f"as make_model=lambda: {kind if isinstance(make_model, nn.Module) else 'Net'}(…)."
         )
+    _check_builds(make_model)
     if config is not None and not isinstance(config, Mapping):
         raise InputError(f"config is {shortened(config)}; expected a mapping of train_fn's arguments to values.")
+
+
+def _check_builds(make_model: Callable[[], nn.Module]) -> None:
+    try:
+        signature = inspect.signature(make_model)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise InputError(
+            f"make_model could not be called without arguments ({error}); are train_fn and make_model swapped? "
+            "Expected frozen_baseline(train_fn, make_model, …)."
+        ) from None
 
 
 def _built(make_model: Callable[[], nn.Module]) -> nn.Module:

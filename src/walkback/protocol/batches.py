@@ -103,6 +103,11 @@ def read_batches(
             f"eval_batches is {type(batches).__name__}; expected an iterable of (inputs, targets) batches, such as "
             "a DataLoader or a list."
         )
+    if _is_one_pair(batches):
+        raise BatchError(
+            "eval_batches looks like one (inputs, targets) pair; pass a list: [(x, y)]. Each of its entries would be "
+            "taken for a batch."
+        )
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BatchError(f"max_batches is {limit!r}; expected how many batches to measure at most, 1 or more.")
     prepare = _placed_like(model)
@@ -114,6 +119,15 @@ def read_batches(
         count += 1
     if count == 0:
         raise BatchError("eval_batches is empty; expected at least one batch of labelled samples.")
+
+
+def _is_one_pair(batches: Iterable[Any]) -> bool:
+    """Whether two tensors or arrays of as many samples were given in the place of batches."""
+    if not isinstance(batches, tuple | list) or len(batches) != 2:
+        return False
+    if not all(isinstance(each, Tensor | np.ndarray) and each.ndim > 0 for each in batches):
+        return False
+    return bool(batches[0].shape[0] == batches[1].shape[0] and batches[1].ndim <= batches[0].ndim)
 
 
 def _read(raw: Any, index: int, prepare: Callable[[Tensor], Tensor]) -> Batch:

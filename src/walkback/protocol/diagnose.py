@@ -32,7 +32,7 @@ from walkback.protocol.reference_source import Source
 from walkback.protocol.session import Session
 from walkback.protocol.site_choice import Sites
 from walkback.protocol.sites import Blocks, Parts
-from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.thresholds import DiagnosticThresholds, checked_thresholds
 from walkback.protocol.untouched import underneath, untouched
 
 
@@ -178,6 +178,7 @@ def diagnose(
         ('PASS', 'NOT_MEASURED')
     """
     panel_named(panel)  # refused before anything is measured
+    checked_thresholds(thresholds)
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
     require_one_device(plain)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc, random_baseline)

@@ -99,10 +99,40 @@ def read_json(path: str | Path) -> Any:
     """The JSON in a file; a missing, unreadable or malformed file raises `RecordError`."""
     source = Path(path)
     try:
-        return parse_json(source.read_text(encoding="utf-8"))
+        data = source.read_bytes()
     except OSError as error:
         raise RecordError(f"cannot read {source}: {error.strerror}. Give the path of a JSON file.") from None
+    try:
+        return parse_json(data.decode("utf-8"))
     except SaidTwice as error:
         raise RecordError(f"{source} contradicts itself: {error}. Create it again, or give another file.") from None
     except ValueError as error:
-        raise RecordError(f"{source} is not JSON ({error}). Expected a file that walkback wrote.") from None
+        raise RecordError(f"{source} {_not_json(data, error)} Expected a file that walkback wrote.") from None
+
+
+_LOOKS = (
+    (b"PK\x03\x04", "is not JSON: it looks like a checkpoint of torch or a zip archive."),
+    (b"\x80", "is not JSON: it looks like a pickle."),
+    (b"\x89PNG", "is not JSON: it looks like a picture."),
+    (b"%PDF", "is not JSON: it looks like a PDF."),
+    (b"<", "is not JSON: it looks like HTML or XML. Of a page, give the JSON that it was made from."),
+)
+"""What a file begins with that is no JSON, and what it is then."""
+_CODE = (b"import ", b"from ", b'"""', b"#!", b"def ", b"class ")
+
+
+def _not_json(data: bytes, error: ValueError) -> str:
+    """What is wrong with a file that was meant to be JSON."""
+    begins = data.lstrip()[:16]
+    if not begins:
+        return "is empty."
+    for mark, words in _LOOKS:
+        if begins.startswith(mark):
+            return words
+    if begins.startswith(_CODE):
+        return "is not JSON: it looks like Python code. For a network in code: walkback diagnose file.py:function."
+    if isinstance(error, json.JSONDecodeError) and begins.startswith((b"{", b"[")):
+        unfinished = error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip())
+        if unfinished:
+            return f"breaks off at character {len(error.doc):,}; was the writing interrupted?"
+    return f"is not JSON ({error})."

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from walkback.addresses import allow
+from walkback.errors import InputError
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.diagnostics.of_others import read_by
 from walkback.protocol.finite import firing_on_non_finite
@@ -21,7 +22,8 @@ from walkback.protocol.records import (
     ReferenceCheck,
     State,
 )
-from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds, published
+from walkback.protocol.schema import shortened
+from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds, checked_thresholds, published
 from walkback.protocol.wording import written
 from walkback.registry import PANELS
 
@@ -89,7 +91,7 @@ def judge(
 
     Raises:
         UnknownName: there is no such panel.
-        InputError: the object behind `panel` cannot be used.
+        InputError: the object behind `panel` cannot be used, or `measured` or `thresholds` is of another kind.
         PitfallError: under `walkback.strict()`, NaN met a threshold.
 
     Examples:
@@ -100,7 +102,9 @@ def judge(
         ('fail', ('a',))
     """
     allow(panel)
-    limits, deciding = thresholds or published(), panel or DECIDING
+    limits, deciding = checked_thresholds(thresholds) or published(), panel or DECIDING
+    if not isinstance(measured, Measurements):
+        raise InputError(_no_measurements(measured))
     readings = read(measured, limits)
     fields: dict[str, Any] = {name: getattr(measured, name) for name in Measurements.model_fields}
     fields["alignment"] = _marked(measured.alignment, measured, readings)
@@ -114,6 +118,11 @@ def judge(
         warnings=tuple(warnings),
         provenance=provenance or {},
     )
+
+
+def _no_measurements(given: Any) -> str:
+    made = "walkback.Measurements(**your_dict)" if isinstance(given, dict) else "walkback.Measurements(…)"
+    return f"judge was given {shortened(given)}, a {type(given).__name__}; expected {made}."
 
 
 def under(report: DiagnosticReport, panel: str, require_all: bool = False) -> DiagnosticReport:

@@ -55,6 +55,11 @@ def _remedy(logits: Tensor, targets: Tensor) -> str:
     """What to do about targets that are no class indices."""
     if targets.shape == logits.shape and _is_one_hot(targets):
         return "These targets are one-hot: give class indices, targets.argmax(-1)."
+    if targets.shape == (*logits.shape[:-1], 1):
+        index = ".long()" if targets.is_floating_point() else ""
+        return f"For class indices in a column of their own give targets{index}.squeeze(-1)."
+    if targets.shape == logits.shape[:-1] and bool((targets == targets.round()).all()):
+        return "These are class indices as floating numbers: give targets.long()."
     if logits.ndim > 3 and targets.shape == (*logits.shape[:1], *logits.shape[2:]) and not targets.is_floating_point():
         axes = tuple(range(1, targets.ndim))
         return (

@@ -113,6 +113,9 @@ class Measurements(Record):
     random_baseline_correct: Answered | None = None
     """Which samples that baseline answers rightly."""
 
+    is_baseline: bool = False
+    """Whether the network is itself a frozen baseline, to which (d) does not apply."""
+
     classes: int | None = None
     """How many an answer is chosen from: guessing is right once in that many. Of language models, the tokens."""
 

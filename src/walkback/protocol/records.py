@@ -140,8 +140,9 @@ class DiagnosticReport(Measurements):
         for reading in self.readings:
             if reading.letter == letter:
                 return reading
+        there = ", ".join(f"({reading.letter})" for reading in self.readings) or "none"
         raise RecordError(
-            f"the report on {self.method_name or 'a network'} has no reading of ({letter}). Judge it again."
+            f"the report on {self.method_name or 'a network'} has no reading of ({letter}). It has: {there}."
         )
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import hashlib
 import json
@@ -67,7 +68,7 @@ class Record(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise InputError(f"{type(self).__name__}: {explain(error)}") from None
+            raise InputError(f"{type(self).__name__}: {explain(error, type(self))}") from None
 
     # Only a record that a caller builds by hand goes through __init__; pydantic validates loaded ones itself.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -96,15 +97,28 @@ class Record(BaseModel):
         return write_whole(path, json_text(self.to_dict()))
 
 
-def explain(error: ValidationError) -> str:
-    """The faults that validation found, as one sentence each."""
-    faults = [_fault(each) for each in error.errors()[:5]]
+def explain(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
+    """The faults that validation found in a record of some kind, as one sentence each."""
+    faults = [_fault(each, kind) for each in error.errors()[:5]]
     more = error.error_count() - len(faults)
     return "; ".join(faults) + (f"; and {more} more" if more else "")
 
 
-def _fault(found: ErrorDetails) -> str:
-    words = found["msg"].removeprefix("Value error, ")
+_PLAIN = {"tuple_type": "expected a list of numbers", "list_type": "expected a list", "dict_type": "expected a mapping"}
+"""What pydantic says in words of its own, in ours."""
+
+
+def _no_such_field(found: ErrorDetails, kind: type[BaseModel] | None) -> str:
+    name, fields = str(found["loc"][-1]), list(kind.model_fields) if kind is not None else []
+    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.6) if len(found["loc"]) == 1 else []
+    did = f". Did you mean {near[0]}?" if near else ""
+    return f"there is no field {'.'.join(map(str, found['loc']))}{did}"
+
+
+def _fault(found: ErrorDetails, kind: type[BaseModel] | None = None) -> str:
+    words = _PLAIN.get(found["type"], found["msg"].removeprefix("Value error, "))
+    if found["type"] == "extra_forbidden":
+        return _no_such_field(found, kind)
     if not found["loc"]:
         return words
     # Of a field that is missing, what came is the record without it.
@@ -209,6 +223,11 @@ def load_record(kind: type[Loaded], data: Any, source: str) -> Loaded:
     if not isinstance(data, dict):
         raise RecordError(f"{source} holds {type(data).__name__}, expected one {kind.__name__} object.")
     version = data.get("schema_version")
+    if version is None and not set(data) & set(kind.model_fields):
+        keys = ", ".join(map(str, list(data)[:5])) or "none"
+        raise RecordError(
+            f"{source} is not a walkback {kind.__name__} (its keys: {keys}). Give a file that walkback wrote."
+        )
     if version not in READ_VERSIONS or isinstance(version, bool):
         found = "no schema_version" if version is None else f"schema_version {version!r}"
         raise RecordError(
@@ -218,4 +237,4 @@ def load_record(kind: type[Loaded], data: Any, source: str) -> Loaded:
     try:
         return kind.model_validate(data, context={FROM_RECORD: True})
     except ValidationError as error:
-        raise RecordError(f"{source} is not a {kind.__name__}: {explain(error)}.") from None
+        raise RecordError(f"{source} is not a {kind.__name__}: {explain(error, kind)}.") from None

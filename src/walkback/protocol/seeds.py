@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from walkback.errors import InputError
+from walkback.errors import InputError, UnknownName, did_you_mean
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
@@ -106,9 +106,15 @@ class SeedSummary(Record):
             letter: of the diagnostic, such as `a`.
 
         Returns:
-            Its states, mean and interval over seeds. A letter that is not there raises `StopIteration`.
+            Its states, mean and interval over seeds.
+
+        Raises:
+            UnknownName: the reports have no such diagnostic.
         """
-        return next(d for d in self.diagnostics if d.letter == letter)
+        found = {each.letter: each for each in self.diagnostics}
+        if letter not in found:
+            raise UnknownName(f"there is no diagnostic ({letter}) in this summary. {did_you_mean(str(letter), found)}")
+        return found[letter]
 
 
 def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:

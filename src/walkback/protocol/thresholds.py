@@ -9,6 +9,7 @@ from pydantic import ConfigDict, GetJsonSchemaHandler, ValidationInfo, model_val
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from walkback.errors import InputError
 from walkback.protocol.schema import FROM_RECORD, Record, plain, shortened
 from walkback.registry import changes, did_you_mean
 
@@ -94,6 +95,16 @@ def _number(name: str, value: Any) -> float | None:
         return float(value)
     except (ValueError, OverflowError):
         raise ValueError(f"{name}: expected a number, not {shortened(value)}") from None
+
+
+def checked_thresholds(given: Any) -> DiagnosticThresholds | None:
+    """What a caller gave as thresholds; anything else is refused before it is judged by."""
+    if given is None or isinstance(given, DiagnosticThresholds):
+        return given
+    raise InputError(
+        f"thresholds is {shortened(given)}; expected walkback.DiagnosticThresholds(…), such as "
+        "walkback.DiagnosticThresholds(h_norm_explosion_ratio=20)."
+    )
 
 
 _PUBLISHED: dict[int, DiagnosticThresholds] = {}

@@ -23,9 +23,9 @@ def networks(found: Found) -> Iterator[Network]:
     read = _READERS.get(found.kind)
     if read is None:
         raise RecordError(
-            f"{found.path} is {found.told}, not a record that replay knows. Expected a walkback report, an audit with "
-            "'reports', or a list of rows with 'h_norms' and 'g_norms'; of a log of another program, say with --map "
-            "which column is which."
+            f"{found.path} is {found.told}, not a record that walkback knows. Expected a walkback report, an audit "
+            "with 'reports', or a list of rows with 'h_norms' and 'g_norms'. The columns of another program's log are "
+            "named in `walkback replay LOG --map …`."
         )
     count = 0
     for network in read(found.content, found.path):

@@ -15,7 +15,7 @@ from walkback.protocol.judge import judge, read
 from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, Measurements
 from walkback.protocol.scores import FrozenBaseline, Score
-from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.thresholds import DiagnosticThresholds, checked_thresholds
 from walkback.watch.budget import Clock, cadence_of
 from walkback.watch.functional_tests import shared_out
 from walkback.watch.given import accuracy_of_frozen, checked_loss, with_scores
@@ -53,7 +53,7 @@ class Watcher:
         self.course = Course(StopPolicy.of(stops if stop_on is None else stop_on, patience, warmup))
         self.clock = Clock()
         self.cadence, self._tests = shared_out(cadence_of(every, budget), self.clock, tested)
-        self.thresholds = thresholds or DiagnosticThresholds()
+        self.thresholds = checked_thresholds(thresholds) or DiagnosticThresholds()
         self.baseline = accuracy_of_frozen(frozen_baseline_acc)
         self._losses = LossCourse()
         self._latest: Measurements | None = None

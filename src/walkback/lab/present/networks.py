@@ -102,7 +102,16 @@ def _recorded(found: Found) -> Iterator[Network]:
         if "--map" not in str(error):
             raise
         # Columns are named to replay, whose JSON is a target like any other.
-        raise InputError(f"{error} Name them to: walkback replay {path} --map … --json OUT.json; show that.") from None
+        raise InputError(
+            f"{path} is a log of another program, and `report` takes no --map. Run `walkback replay {path} --map … "
+            f"--json out.json`, then `walkback report out.json`.{_columns(str(error))}"
+        ) from None
+
+
+def _columns(message: str) -> str:
+    """The columns of the log, as the refusal has them."""
+    _, named, columns = message.partition("Its columns:")
+    return f" {named}{columns}" if named else ""
 
 
 def _replayed(entry: dict[str, Any], source: str) -> Network:

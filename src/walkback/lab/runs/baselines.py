@@ -25,7 +25,7 @@ FROZEN = Frozen(blocks=("blocks.*",))
 """What the matched baseline of any run freezes: every block of a `BlockModel`, and nothing else."""
 
 
-_IS_A_BASELINE = "Its blocks are frozen or left out: it is a baseline, and has none of its own."
+_IS_A_BASELINE = "Its blocks are frozen or left out: this run is itself a frozen baseline, and (d) does not apply."
 _NOT_PREDICTED = "and the bridge did not learn to predict it there, so Γ at those sites says nothing of training"
 _LEARNT_BEHIND_H_0 = {
     "state_bridge": _NOT_PREDICTED,
@@ -101,10 +101,11 @@ def join(
 ) -> DiagnosticReport:
     """A report with the baseline's accuracy at its end or at an epoch, or with a note on how to come by it."""
     scores = {} if baseline is None else _baseline_scores(baseline, epoch, described["baseline"]["id"])
+    is_baseline = {"is_baseline": True} if described["baseline"] is None else {}
     no_gamma = report.alignment is not None and bool(report.alignment.unavailable)
     note = "" if scores else baseline_note(described, gamma=not no_gamma)
     judged = judge(
-        report.measurements.model_copy(update=scores),
+        report.measurements.model_copy(update=scores | is_baseline),
         thresholds or report.thresholds,
         method_name=report.method_name,
         notes=" ".join(filter(None, [report.notes, note])),

@@ -243,7 +243,8 @@ def _refuse_other_formats(source: Path) -> None:
     if start.startswith((b"PK\x03\x04", b"\x80")) and not start.endswith(b"{"):
         raise DamagedCheckpoint(
             f"{source} is a pickle (torch.save), which could run code when it is opened, so it was not. "
-            "Checkpoints of walkback are safetensors files; convert it where you trust it, or train again."
+            "Where you trust it, load it in a function that returns (model, batches), and run walkback diagnose "
+            "file.py:function."
         )
 
 

@@ -56,6 +56,9 @@ class Diagnostic:
     quantities: ClassVar[tuple[Quantity, ...]] = ()
     """What it measures. The first is the one that is judged, where `judge` is not overridden."""
 
+    fires_alone: ClassVar[str] = ""
+    """What is said in short where nothing else fires, by a diagnostic that fires on healthy networks too; no full stop
+    at its end."""
     reason: ClassVar[str] = ""
     """What a firing adds to the words of a verdict; the meaning where it is empty."""
     subject: ClassVar[str] = ""
@@ -131,6 +134,19 @@ class Diagnostic:
             The value of each quantity, by its name: a number, or one number per site.
         """
         raise NotImplementedError
+
+    @classmethod
+    def meaning_of(cls, reading: Reading, measured: Measurements) -> str:
+        """What a firing says of this network, in plain words.
+
+        Args:
+            reading: that fires.
+            measured: the numbers that it is of.
+
+        Returns:
+            The meaning.
+        """
+        return cls.meaning
 
     @classmethod
     def is_listed(cls, reading: Reading) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from walkback.protocol.diagnostics.base import Diagnostic, first_non_finite
-from walkback.protocol.diagnostics.declare import Threshold, log_grid
+from walkback.protocol.diagnostics.declare import BOUND_THE_STREAM, Threshold, log_grid
 from walkback.protocol.diagnostics.init_growth import NOT_ASKED
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.wording import written
@@ -24,7 +24,7 @@ class BlockGrowth(Diagnostic):
     meaning = "training has made one block blow up the signal"
     subject = "how much each block's growth has changed in training"
     reason = "one block exploded since init"
-    remedy = "Bound the stream: penalise ‖h‖, normalise the credit, or put a norm behind each block."
+    remedy = BOUND_THE_STREAM
     thresholds = {  # noqa: RUF012
         "block_growth_ceiling": Threshold(
             None, ">", "growth of one block since init", above=0, unit="×", axis="log", sweep=log_grid(0, 8),

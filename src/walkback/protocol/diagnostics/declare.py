@@ -12,6 +12,16 @@ Axis = Literal["linear", "log"]
 Kind = Literal["number", "norm", "cosine", "count", "broken"]
 
 
+BOUND_THE_STREAM = (
+    "Bound the stream: penalise ‖h‖, or put a norm after each block. If the credit is rescaled per sample, try it "
+    "without."
+)
+"""What to do about a stream that grows; credit of one length for every sample is among its causes (DFA)."""
+FIND_THE_FIRST = (
+    "Find the first step with NaN or Inf (walkback.Monitor), lower the learning rate, and check the loss for values "
+    "that are not finite."
+)
+"""What to do about NaN and Inf, whichever diagnostic finds them."""
 LEAST_SPAN = 0.2
 """What a linear axis spans at least, of values such as cosines: smaller differences are not drawn large."""
 

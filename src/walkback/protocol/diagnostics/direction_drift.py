@@ -57,8 +57,12 @@ class DirectionDrift(Diagnostic):
     letter = "c"
     title = "direction drift"
     question = "Do different batches give the same mean gradient direction?"
-    meaning = "all samples share one gradient direction"
+    meaning = "batch-mean gradients point in similar directions"
     subject = "the spread of gradient directions"
+    fires_alone = (
+        "Only (c) fires, which also happens on healthy networks: check the drift share ρ and the margin (d) before you "
+        "conclude anything"
+    )
     reason = "BP grad direction is drift-dominated"
     remedy = "Look at the drift share ρ beside it: (c) alone is no clean detector."
     thresholds = {  # noqa: RUF012

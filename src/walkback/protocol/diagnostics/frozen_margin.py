@@ -87,6 +87,8 @@ class FrozenMargin(Diagnostic):
             if score is not None and score - score != 0:
                 return make.non_finite(f"the {name} is not a number", value=score)
         if headline is None or baseline is None:
+            if measured.is_baseline:
+                return make.not_measured("This run is itself a frozen baseline: (d) does not apply.")
             what = "frozen baseline" if baseline is None else "headline accuracy"
             return make.not_measured(f"No {what} was given; walkback.frozen_baseline trains the matched baseline.")
         margin_pp = 100 * (headline - baseline)

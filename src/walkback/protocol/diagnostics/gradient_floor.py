@@ -76,6 +76,13 @@ class GradientFloor(Diagnostic):
     value_title = "median ‖g‖ at the deepest site"
     from_some_sites = True
 
+    @classmethod
+    def meaning_of(cls, reading: Reading, measured: Measurements) -> str:
+        """Of a log without the last site, it is said of the deepest one that there is."""
+        if measured.bp_grad_norms is None and reading.site != measured.last_site:
+            return cls.meaning.replace("the last block", "the deepest block that the log has")
+        return cls.meaning
+
     @staticmethod
     def measure(capture: Capture) -> Part:
         """Gradient norms, scale-free gradients (sites, B); error norms and broken logits (B,)."""

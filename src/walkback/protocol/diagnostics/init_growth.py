@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from walkback.protocol.diagnostics.base import Diagnostic, first_non_finite
-from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
+from walkback.protocol.diagnostics.declare import BOUND_THE_STREAM, Quantity, Threshold, log_grid
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.wording import written
 
@@ -23,7 +23,7 @@ class InitGrowth(Diagnostic):
     meaning = "training has blown up the signal"
     subject = "how much the signal grew in training"
     reason = "stream exploded since init"
-    remedy = "Bound the stream: penalise ‖h‖, normalise the credit, or put a norm behind each block."
+    remedy = BOUND_THE_STREAM
     thresholds = {  # noqa: RUF012
         "init_growth_ceiling": Threshold(
             None, ">", "growth since init", above=0, unit="×", axis="log", sweep=log_grid(0, 8),

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker, first_broken, first_non_finite
-from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, log_grid
+from walkback.protocol.diagnostics.declare import BOUND_THE_STREAM, Quantity, Scalar, Threshold, log_grid
 from walkback.protocol.diagnostics.some_sites import deepest_norm, growth_at_some
 from walkback.protocol.records import Interval, Measurements, Reading, growth
 from walkback.protocol.wording import written
@@ -30,7 +30,7 @@ class ResidualGrowth(Diagnostic):
     meaning = "the signal grows out of bounds from block to block"
     subject = "the growth of the signal"
     reason = "residual stream exploded"
-    remedy = "Bound the stream: penalise ‖h‖, normalise the credit, or put a norm behind each block."
+    remedy = BOUND_THE_STREAM
     thresholds = {  # noqa: RUF012
         "h_norm_explosion_ratio": Threshold(
             50.0, ">", "growth of one block", above=0, unit="×", axis="log", sweep=log_grid(0, 8),

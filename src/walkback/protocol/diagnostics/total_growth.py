@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic
-from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
+from walkback.protocol.diagnostics.declare import BOUND_THE_STREAM, Quantity, Threshold, log_grid
 from walkback.protocol.records import Measurements, Reading
 from walkback.protocol.wording import written
 
@@ -28,7 +28,7 @@ class TotalGrowth(Diagnostic):
     meaning = "the signal grows out of bounds over the blocks together"
     subject = "the growth of the signal over all blocks"
     reason = "residual stream exploded over its depth"
-    remedy = "Bound the stream: penalise ‖h‖, normalise the credit, or put a norm behind each block."
+    remedy = BOUND_THE_STREAM
     thresholds = {  # noqa: RUF012
         "total_growth_ceiling": Threshold(
             None, ">", "growth over all blocks", above=0, unit="×", axis="log", sweep=log_grid(0, 8),
