@@ -84,24 +84,25 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
     """Whether the intervals clear the thresholds; of one network they say nothing of other seeds."""
     judged = [r for r in report.readings if r.state in (State.FIRE, State.PASS) and r.interval is not None]
     clear = [in_panel.label(report, r.letter) for r in judged if not r.fragile]
-    parts = [f"the 95 % interval of {', '.join(clear)} clears the threshold"] if clear else []
+    parts = [f"{', '.join(clear)}: the whole 95 % interval is on the side stated."] if clear else []
     for r in judged:
-        if r.fragile and (bounds := numbers.interval_bounds(r)) is not None:
-            high = numbers.with_unit(bounds[1], r.unit)
-            crossed = "crosses it" if parts else "crosses the threshold"
-            which = "that" if parts else "the 95 % interval"
-            parts.append(f"{which} of {in_panel.label(report, r.letter)}, {bounds[0]} to {high}, {crossed}")
-    return [f"{'; '.join(parts)}; other seeds may differ"] if parts else []
+        if r.fragile and r.threshold is not None and (bounds := numbers.interval_bounds(r)) is not None:
+            limit = numbers.with_unit(numbers.round_number(r.threshold), r.unit)
+            parts.append(
+                f"{in_panel.label(report, r.letter)}: the 95 % interval {bounds[0]} to {bounds[1]} includes the "
+                f"threshold {limit}, so it could go either way."
+            )
+    return [f"{' '.join(parts)} Other seeds may differ."] if parts else []
 
 
 def _next(report: DiagnosticReport) -> list[str]:
     """What whoever fires says is to be done, and how to measure what is missing."""
     fired = [r for r in report.readings if r.state is State.FIRE]
-    steps = [found.remedy for r in fired if (found := by_letter(r.letter)) is not None and found.remedy]
+    steps = [found.remedy_for(r.case) for r in fired if (found := by_letter(r.letter)) is not None]
     gaps = [outline.sentence(report, r) for r in report.readings if r.state in MISSING]
     lines = list(dict.fromkeys(step for step in (*steps, *gaps) if step))
     return _some(lines) or [
-        "Give the frozen baseline beside the accuracy, and the same for more seeds (walkback.combine)."
+        "When you report the accuracy, report the frozen baseline too; repeat with more seeds (walkback.combine)."
     ]
 
 
@@ -114,17 +115,17 @@ def _alignment(report: DiagnosticReport) -> list[str]:
 def _scores(report: DiagnosticReport) -> list[str]:
     own = accuracy_words(report) or score_words(report.headline_score)
     if baseline := baseline_words(report):
-        own = f"{own or 'not known'}; {baseline} with {_frozen(report)} left at random"
+        own = f"{own or 'not known'}; {baseline} with {_frozen(report)}"
     return [own] if own else []
 
 
 def _frozen(report: DiagnosticReport) -> str:
     """Which blocks the baseline did not train."""
     if report.frozen is None:
-        return "blocks that are not known"
+        return "blocks left at random (the record does not say which)"
     if report.frozen.blocks == (report.sites or ())[1:]:
-        return "the same blocks"
-    return _listed(report.frozen.blocks)
+        return "the same blocks left at random"
+    return f"{_listed(report.frozen.blocks)} left at random"
 
 
 def _measured(report: DiagnosticReport) -> list[str]:

@@ -16,6 +16,8 @@ PARALLEL = 0.999
 """A mean cosine from which a credit is parallel to the gradient: BP with 1 % of noise has 0.99995, with 4 % 0.9992."""
 LEAK_COSINE = 0.3
 """Neighbouring credits this parallel are no accident of independent feedback, in any but tiny widths."""
+BACKPROPAGATION = ("bp", "backprop", "backpropagation")
+"""Names that say already what a credit parallel to the gradient is."""
 
 
 @dataclass
@@ -71,10 +73,11 @@ class CreditFacts:
         """Mean cosine between the credits of neighbouring sites."""
         return torch.cat(self.neighbour_cosines, dim=1).nanmean(dim=1) if self.neighbour_cosines else None
 
-    def warnings(self, independent: bool, samples: int, checked: bool = True) -> list[str]:
+    def warnings(self, independent: bool, samples: int, checked: bool = True, called: str = "") -> list[str]:
         """What a reader should know about the credit, in plain sentences.
 
-        Whether it is parallel to backpropagation is said where the gradient was checked to be the network's.
+        Whether it is parallel to backpropagation is said where the gradient was checked to be the network's, and the
+        method is not called that.
         """
         if self.zero is None or self.constant is None or self.non_finite is None:
             return []
@@ -89,10 +92,10 @@ class CreditFacts:
         if samples > 1 and dead.any():
             found.append(f"the credit is the same for every sample at {_sites(dead)}: it carries no error.")
         if checked:
-            found += self._parallel()
+            found += self._parallel(called.strip().lower() in BACKPROPAGATION)
         return found + (self._leaks() if independent else [])
 
-    def _parallel(self) -> list[str]:
+    def _parallel(self, expected: bool) -> list[str]:
         """Whether the method is backpropagation in disguise, or nearly so."""
         cosines = 1 - torch.cat(self.gaps, dim=1).nanmean(dim=1)
         if bool((cosines <= -PARALLEL).all()):
@@ -101,7 +104,7 @@ class CreditFacts:
                 f"{float(cosines.max()):.5f} at every site. A credit has the sign of a gradient, so that h should move "
                 "along −a; is this one the update?"
             ]
-        if not bool((cosines >= PARALLEL).all()):
+        if expected or not bool((cosines >= PARALLEL).all()):
             return []
         return [
             "the credit is parallel to backpropagation: its mean cosine with the BP gradient is at least "
