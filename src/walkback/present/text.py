@@ -130,7 +130,7 @@ def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableT
     yield from _facts(MEANING, alignment_facts(report))
     yield from site_blocks(alignment_table(report), width)
     # The readings and Γ have said above what they lack.
-    yield from _facts("also not measured", gaps_OTHERS)
+    yield from _facts("also not measured", gaps_beside(report))
     if others := in_panel.other_verdicts(report):
         yield Text(f"other panels: {others}", style="dim")
 

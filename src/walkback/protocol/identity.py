@@ -95,7 +95,7 @@ class CreditFacts:
             found += self._parallel(called.strip().lower() in BACKPROPAGATION)
         return found + (self._leaks() if independent else [])
 
-    def _parallel(self, expected: bool) -> list[str]:
+    def _parallel(self, expected: bool = False) -> list[str]:
         """Whether the method is backpropagation in disguise, or nearly so."""
         cosines = 1 - torch.cat(self.gaps, dim=1).nanmean(dim=1)
         if bool((cosines <= -PARALLEL).all()):
