@@ -14,7 +14,7 @@ from present_samples import full, healthy
 from walkback.cli import main
 from walkback.errors import UnknownName
 from walkback.lab.present.figures import figure_named
-from walkback.present import html, html_grid, tables, text
+from walkback.present import html, html_grid, in_panel, tables, text
 from walkback.present.comparison import short_verdict
 from walkback.present.figures import FIGURES
 from walkback.present.html_grid import GridPage
@@ -23,6 +23,7 @@ from walkback.present.in_short import plain_verdict
 from walkback.present.network import Network
 from walkback.present.outline import verdict_line
 from walkback.present.template import TEMPLATES, form_of
+from walkback.protocol.diagnostics.frozen_margin import SENSITIVE
 from walkback.protocol.panels.base import Member, Panel
 from walkback.protocol.panels.june2026 import JUNE_2026
 from walkback.protocol.records import State
@@ -58,9 +59,9 @@ def test_the_verdict_stands_first_where_a_reader_looks_first():
 
 
 def test_sentences_speak_of_the_labels_that_the_reader_sees():
-    words = june().to_text()
-    assert "D3 is the diagnostic most sensitive to its threshold" in " ".join(words.split())
-    assert "(d)" not in words
+    report = june()
+    assert in_panel.in_its_words(report, SENSITIVE).split()[0] == "D3"
+    assert "(d)" not in report.to_text()
 
 
 def test_reported_has_an_icon_a_card_and_a_style_of_its_own():

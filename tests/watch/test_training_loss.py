@@ -82,7 +82,7 @@ def test_a_monitor_traces_the_loss_and_reports_by_how_much_it_fell(tmp_path):
     report = watched(tmp_path, [2.0, 1.25, 1.0], logs=[lambda line, decision: seen.append(scalars(line))]).report
     reading = report.reading("l")
     assert (reading.state, reading.value) == (State.REPORTED, 1.0)
-    assert "2.00 in epoch 1, 1.00 in epoch 3" in reading.sentence
+    assert all(part in reading.sentence for part in ("2.00 in epoch 1", "1.00 in epoch 3", "fell by 1.00"))
     assert [line.loss for line in read_trace(tmp_path / "t")] == [2.0, 1.25, 1.0]
     (replayed,) = replay(tmp_path / "t")
     assert replayed.report.training_loss == report.training_loss

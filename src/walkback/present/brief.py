@@ -95,14 +95,15 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
     """Whether the intervals clear the thresholds; of one network they say nothing of other seeds."""
     judged = [r for r in report.readings if r.state in (State.FIRE, State.PASS) and r.interval is not None]
     clear = [in_panel.label(report, r.letter) for r in judged if not r.fragile]
-    parts = [f"the 95 % interval of {', '.join(clear)} clears the threshold"] if clear else []
+    parts = [f"{', '.join(clear)}: the whole 95 % interval is on the side stated."] if clear else []
     for r in judged:
-        if r.fragile and (bounds := numbers.interval_bounds(r)) is not None:
-            high = numbers.with_unit(bounds[1], r.unit)
-            crossed = "crosses it" if parts else "crosses the threshold"
-            which = "that" if parts else "the 95 % interval"
-            parts.append(f"{which} of {in_panel.label(report, r.letter)}, {bounds[0]} to {high}, {crossed}")
-    return [f"{'; '.join(parts)}; other seeds may differ"] if parts else []
+        if r.fragile and r.threshold is not None and (bounds := numbers.interval_bounds(r)) is not None:
+            limit = numbers.with_unit(numbers.round_number(r.threshold), r.unit)
+            parts.append(
+                f"{in_panel.label(report, r.letter)}: the 95 % interval {bounds[0]} to {bounds[1]} includes the "
+                f"threshold {limit}, so it could go either way."
+            )
+    return [f"{' '.join(parts)} Other seeds may differ."] if parts else []
 
 
 def _next(report: DiagnosticReport) -> list[str]:
@@ -112,7 +113,7 @@ def _next(report: DiagnosticReport) -> list[str]:
     gaps = [outline.sentence(report, r) for r in report.readings if r.state in MISSING]
     lines = list(dict.fromkeys(step for step in (*steps, *gaps) if step))
     return _some(lines) or [
-        "Give the frozen baseline beside the accuracy, and the same for more seeds (walkback.combine)."
+        "When you report the accuracy, report the frozen baseline too; repeat with more seeds (walkback.combine)."
     ]
 
 
@@ -120,7 +121,7 @@ def _remedy(reading: Reading) -> str:
     if reading.reason == NON_FINITE:
         return FIND_THE_FIRST
     found = by_letter(reading.letter)
-    return found.remedy if found is not None else ""
+    return found.remedy_for(reading.case) if found is not None else ""
 
 
 def _alignment(report: DiagnosticReport) -> list[str]:
@@ -132,17 +133,17 @@ def _alignment(report: DiagnosticReport) -> list[str]:
 def _scores(report: DiagnosticReport) -> list[str]:
     own = "; ".join(filter(None, [score_words(report.headline_score), accuracy_words(report)]))
     if baseline := baseline_words(report):
-        own = f"{own or 'not known'}; {baseline} with {_frozen(report)} left at random"
+        own = f"{own or 'not known'}; {baseline} with {_frozen(report)}"
     return [own] if own else []
 
 
 def _frozen(report: DiagnosticReport) -> str:
     """Which blocks the baseline did not train."""
     if report.frozen is None:
-        return "blocks that are not known"
+        return "blocks left at random (the record does not say which)"
     if report.frozen.blocks == (report.sites or ())[1:]:
-        return "the same blocks"
-    return _listed(report.frozen.blocks)
+        return "the same blocks left at random"
+    return f"{_listed(report.frozen.blocks)} left at random"
 
 
 def _measured(report: DiagnosticReport) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,9 +38,10 @@ def comparison_blocks(
     if not reports:
         yield Text("no reports")
         return
-    yield _table(reports, names or [name_of(report) for report in reports], width)
+    kept = _kept(reports, columns(reports), width)
+    yield _table(reports, names or [name_of(report) for report in reports], kept, width)
     yield Text()
-    yield Text(_legend(reports), style="dim")
+    yield Text(_legend(reports, kept), style="dim")
     for asked in dict.fromkeys(in_panel.to_ask_for(report) for report in reports):
         if asked:
             yield Text(f"to ask for: {asked}")
@@ -90,7 +91,7 @@ def _column(one: type[Diagnostic], scalar: Scalar) -> Column:
 
 
 def _limit(report: DiagnosticReport, one: type[Diagnostic], scalar: Scalar) -> float | None:
-    """What the number is read against: the reading's own threshold, where it is the figure of one."""
+    """What the number is read against: the reading's own threshold, where it is the value of one."""
     if scalar.of is None:
         return next((r.threshold for r in report.readings if r.letter == one.letter), None)
     return (report.thresholds.model_extra or {}).get(scalar.threshold)
@@ -127,8 +128,7 @@ def name_of(report: DiagnosticReport) -> str:
     return (report.method_name or "unnamed") + seed
 
 
-def _table(reports: Sequence[DiagnosticReport], names: Sequence[str], width: int) -> Table:
-    kept = _kept(reports, columns(reports), width)
+def _table(reports: Sequence[DiagnosticReport], names: Sequence[str], kept: Sequence[Column], width: int) -> Table:
     rows = [row(report, kept) for report in reports]
     verdicts = max(len(short_verdict(report)) for report in reports)
     figures = sum(_column_width(reports, column) for column in kept)
@@ -161,9 +161,9 @@ def _kept(reports: Sequence[DiagnosticReport], shown: Sequence[Column], width: i
     return kept
 
 
-def _legend(reports: Sequence[DiagnosticReport]) -> str:
-    letters = ", ".join(f"{label.strip('()')} {name}" for label, name in labels(reports).items())
-    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units().items())]
+def _legend(reports: Sequence[DiagnosticReport], shown: Sequence[Column]) -> str:
+    letters = letters_in_words({label.strip("()"): name for label, name in labels(reports).items()})
+    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items())]
     missing = [r.letter for report in reports for r in _gaps(report)]
     if missing and any(not report.complete for report in reports):
         label = in_panel.label(reports[0], max(missing))
@@ -176,7 +176,17 @@ def labels(reports: Sequence[DiagnosticReport]) -> dict[str, str]:
     return {in_panel.label(report, r.letter): in_panel.name(report, r) for report in reports for r in report.readings}
 
 
-def units() -> dict[str, str]:
-    """The columns whose numbers have a unit, and the unit; a ratio needs none."""
+def letters_in_words(labels: Mapping[str, str]) -> str:
+    """Labels with their titles, in a line; a label that is its own title stands alone."""
+    return ", ".join(label if label == name else f"{label} {name}" for label, name in labels.items())
+
+
+def units(shown: Sequence[Column]) -> dict[str, str]:
+    """Those of these columns whose numbers have a unit, and the unit; a ratio needs none."""
+    headings = {column.heading for column in shown}
     declared = ((scalar.heading, one.thresholds.get(scalar.threshold)) for one, scalar in scalars().values())
-    return {heading: limit.unit for heading, limit in declared if limit is not None and limit.unit not in ("", "×")}
+    return {
+        heading: limit.unit
+        for heading, limit in declared
+        if limit and heading in headings and limit.unit not in ("", "×")
+    }

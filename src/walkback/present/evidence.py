@@ -19,12 +19,8 @@ LOSS = "loss"
 _MOST_VALUES = 8
 SENTENCE = 1200
 """What a panel says beside a verdict is no longer than this."""
-_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
-
-
-def beside(report: DiagnosticReport) -> str:
-    """What the evidence is headed by: `Beside the four`."""
-    return f"Beside the {_NUMBERS.get(len(report.readings), 'diagnostics')}"
+OTHERS = "Other measurements"
+"""What the evidence is headed by."""
 
 
 def evidence(report: DiagnosticReport) -> Facts:
@@ -67,7 +63,7 @@ def _gradient(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
 
 def _drift(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
     if report.groups is not None:
-        yield f"groups behind {in_panel.label(report, owners()['groups'])}", f"{report.groups:,} of 128 samples"
+        yield f"groups for {in_panel.label(report, owners()['groups'])}", f"{report.groups:,} of 128 samples"
     site = report.stability_layer
     if report.drift_shares is None or site is None:
         return

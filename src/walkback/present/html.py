@@ -10,7 +10,7 @@ from walkback.present import gauge as gauges
 from walkback.present import in_panel, latex, markdown, numbers, outline
 from walkback.present.alignment_facts import alignment_facts
 from walkback.present.brief import place, sections
-from walkback.present.evidence import beside, evidence
+from walkback.present.evidence import OTHERS, evidence
 from walkback.present.facts import Facts, capped
 from walkback.present.in_short import plain_verdict
 from walkback.present.network import Network
@@ -154,7 +154,7 @@ def detail(network: Network, most_rows: int) -> dict[str, Any]:
         "alignment_sites": site_rows(alignment_table(report), most_rows),
         "warnings": outline.warnings(report),
         "facts": [
-            (beside(report), evidence(report)),
+            (OTHERS, evidence(report)),
             ("Not measured", outline.not_measured(report)),
             ("Thresholds", outline.thresholds(report)),
             ("Provenance", outline.provenance(report)),

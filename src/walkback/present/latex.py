@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
-from walkback.present.evidence import beside, evidence
+from walkback.present.evidence import OTHERS, evidence
 from walkback.present.numbers import ABSENT, interval_bounds, level, reading_value
 from walkback.present.plain import NOTE_LENGTH, shortened, site_label
 from walkback.present.site_table import Column, SiteTable, alignment_table, cells, site_table
@@ -106,7 +106,7 @@ def _notes(report: DiagnosticReport) -> Iterator[str]:
         short = in_panel.label(report, reading.letter)
         yield escape(f"{short} {outline.sentence(report, reading)}{how}")
     groups = (
-        (beside(report), evidence(report)),
+        (OTHERS, evidence(report)),
         (r"Alignment $\Gamma$", alignment_facts(report)),
         ("Not measured", outline.not_measured(report)),
         ("Warnings", [("warning", w) for w in outline.warnings(report)]),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import alignment_facts
-from walkback.present.evidence import beside, evidence
+from walkback.present.evidence import OTHERS, evidence
 from walkback.present.numbers import interval_bounds, level, reading_value, with_unit
 from walkback.present.plain import NOTE_LENGTH, one_line, shortened
 from walkback.present.site_table import SiteTable, alignment_table, cells, site_table
@@ -37,7 +37,7 @@ def _parts(report: DiagnosticReport) -> Iterator[str]:
     if report.readings:
         yield _diagnostics(report)
         yield "\n".join(_meanings(report))
-    yield from _bullets(beside(report), evidence(report))
+    yield from _bullets(OTHERS, evidence(report))
     yield from _sites("Sites", site_table(report))
     yield from _bullets("Alignment Γ", alignment_facts(report))
     yield from _sites("Γ and its null", alignment_table(report))

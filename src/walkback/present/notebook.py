@@ -12,7 +12,7 @@ from html import escape
 
 from walkback.present import in_panel, outline
 from walkback.present.brief import place, sections
-from walkback.present.comparison import columns, labels, row, short_verdict
+from walkback.present.comparison import columns, labels, letters_in_words, row, short_verdict
 from walkback.present.in_short import plain_verdict
 from walkback.present.numbers import count, reading_value
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened, visible
@@ -97,7 +97,7 @@ def comparison(reports: Sequence[DiagnosticReport], names: Sequence[str]) -> str
         [_text(middle_out(name, NAME_LENGTH)), *map(_text, row(report, shown)), _verdict(report)]
         for name, report in list(zip(names, reports, strict=True))[:MOST_ROWS]
     ]
-    letters = ", ".join(f"{label} {name}" for label, name in labels(reports).items())
+    letters = letters_in_words(labels(reports))
     left = len(reports) - MOST_ROWS
     parts = [_table(headings, rows, "l" + "r" * len(shown) + "l"), f"<div><small>{_text(letters)}</small></div>"]
     parts += [f"<div>… and {count(left, 'report')} more</div>"] if left > 0 else []

@@ -42,8 +42,16 @@ def basis(report: DiagnosticReport) -> str:
     sites = next((len(v) for v in (report.residual_norms, report.bp_grad_norms, report.sites) if v), 0)
     parts = [samples_in_words(report)] if report.samples is not None else []
     parts += [_sites_in_words(report, sites)] if sites else []
-    parts += [f"sites read as: {shortened(report.site_reduction, 120)}"] if report.site_reduction else []
+    parts += [_reduced(report.site_reduction)] if report.site_reduction else []
     return "; ".join(parts)
+
+
+def _reduced(words: str) -> str:
+    """What a site's vector is: the hidden state itself, or what was made of it."""
+    shape = words.removeprefix("as is, ")
+    return (
+        f"hidden states {f'used as they are, shape {shape}' if shape != words else f'read as: {shortened(words, 120)}'}"
+    )
 
 
 def samples_in_words(report: DiagnosticReport) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.present import in_panel, markdown, outline
-from walkback.present.comparison import Column, columns, labels, row, short_verdict, units
+from walkback.present.comparison import Column, columns, labels, letters_in_words, row, short_verdict, units
 from walkback.present.latex import document, floated, tabular
 from walkback.present.network import Network
 from walkback.present.numbers import ABSENT
@@ -93,10 +93,10 @@ def _tex_verdict(report: DiagnosticReport) -> str:
 
 def legend(networks: Sequence[Network]) -> str:
     """What the columns and letters are, and the thresholds where they are the same for all."""
-    letters = ", ".join(f"{label} {name}" for label, name in labels(_reports(networks)).items())
+    letters = letters_in_words(labels(_reports(networks)))
     failed = in_panel.panel_of(networks[0].report).short("fail")
     text = f"Letters after a {failed} are the diagnostics that fired: {letters}."
-    for heading, unit in units().items():
+    for heading, unit in units(columns(_reports(networks))).items():
         text += f" {heading[:1].upper()}{heading[1:]} in {'percentage points' if unit == 'pp' else unit}."
     if any(not n.report.complete for n in networks):
         text += " What follows “no” was not measured, which does not count as a pass."

@@ -18,7 +18,7 @@ from walkback.present.alignment_facts import MEANING, alignment_facts
 from walkback.present.brief import brief
 from walkback.present.comparison import comparison_blocks, name_of, seed_blocks
 from walkback.present.console import Safe, standard_output
-from walkback.present.evidence import beside, evidence, gaps_beside
+from walkback.present.evidence import OTHERS, evidence, gaps_beside
 from walkback.present.in_short import in_a_sentence
 from walkback.present.numbers import reading_value
 from walkback.present.plain import NOTE_LENGTH, shortened
@@ -131,7 +131,7 @@ def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableT
     yield from _warnings(report)
     for reading in report.readings:
         yield _diagnostic(report, reading)
-    yield from _facts(beside(report).lower(), evidence(report))
+    yield from _facts(OTHERS.lower(), evidence(report))
     yield from site_blocks(site_table(report), width)
     yield from _facts(MEANING, alignment_facts(report))
     yield from site_blocks(alignment_table(report), width)

@@ -42,8 +42,8 @@ class Carried:
         """In a sentence."""
         verb = "read" if self.read else "write"
         return (
-            f"One block carries the mean over the sites that blocks {verb}, {signed(self.mean)}: block {self.block}, "
-            f"with {signed(self.value)} at h_{self.site}. Without it the mean is {signed(self.without)}."
+            f"The mean alignment over the sites that blocks {verb} ({signed(self.mean)}) comes from block {self.block} "
+            f"alone ({signed(self.value)} at h_{self.site}); without it: {signed(self.without)}."
         )
 
 

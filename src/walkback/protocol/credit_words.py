@@ -9,6 +9,8 @@ PARALLEL = 0.999
 """A mean cosine from which a credit is parallel to the gradient: BP with 1 % of noise has 0.99995, with 4 % 0.9992."""
 LEAK_COSINE = 0.3
 """Neighbouring credits this parallel are no accident of independent feedback, in any but tiny widths."""
+BACKPROPAGATION = ("bp", "backprop", "backpropagation")
+"""Names that say already what a credit parallel to the gradient is."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,11 @@ class CreditSeen:
     width: int
     """Of the first site."""
 
-    def warnings(self, independent: bool, samples: int, checked: bool) -> list[str]:
+    def warnings(self, independent: bool, samples: int, checked: bool, called: str = "") -> list[str]:
         """What a reader should know.
 
-        Whether it is parallel to backpropagation is said where the gradient was checked to be the network's.
+        Whether it is parallel to backpropagation is said where the gradient was checked to be the network's, and the
+        method is not called that.
         """
         found = []
         if any(self.non_finite):
@@ -44,10 +47,10 @@ class CreditSeen:
         if samples > 1 and any(dead):
             found.append(f"the credit is the same for every sample at {_sites(dead)}: it carries no error.")
         if checked:
-            found += self._parallel()
+            found += self._parallel(called.strip().lower() in BACKPROPAGATION)
         return found + (list(self._leaks()) if independent else [])
 
-    def _parallel(self) -> list[str]:
+    def _parallel(self, expected: bool) -> list[str]:
         """Whether the method is backpropagation in disguise, or nearly so."""
         if all(cosine <= -PARALLEL for cosine in self.cosines):
             return [
@@ -55,7 +58,7 @@ class CreditSeen:
                 f"{max(self.cosines):.5f} at every site. A credit has the sign of a gradient, so that h should move "
                 "along −a; is this one the update?"
             ]
-        if not all(cosine >= PARALLEL for cosine in self.cosines):
+        if expected or not all(cosine >= PARALLEL for cosine in self.cosines):
             return []
         return [
             "the credit is parallel to backpropagation: its mean cosine with the BP gradient is at least "

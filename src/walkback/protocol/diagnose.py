@@ -216,7 +216,7 @@ def diagnose(
         notes=notes,
         seed=seed,
         require_all=require_all,
-        warnings=_warnings(meter, session.checked, fields["samples"]) + remarks + ranks.warnings(),
+        warnings=_warnings(meter, session.checked, fields["samples"], method_name) + remarks + ranks.warnings(),
         provenance=session.provenance() | ranks.provenance(),
     )
 
@@ -230,8 +230,8 @@ def _alone(ranks: Ranks, **asked: Any) -> bool:
     return wanted
 
 
-def _warnings(meter: AlignmentMeter | None, checked: bool, samples: int) -> list[str]:
+def _warnings(meter: AlignmentMeter | None, checked: bool, samples: int, method_name: str) -> list[str]:
     if meter is None:
         return []
     independent = bool(getattr(meter.rule, "independent_feedback", False))
-    return list(meter.facts.warnings(independent, samples, checked))
+    return list(meter.facts.warnings(independent, samples, checked, method_name))

@@ -68,10 +68,11 @@ class CreditFacts:
         """Mean cosine between the credits of neighbouring sites."""
         return torch.cat(self.neighbour_cosines, dim=1).nanmean(dim=1) if self.neighbour_cosines else None
 
-    def warnings(self, independent: bool, samples: int, checked: bool = True) -> list[str]:
+    def warnings(self, independent: bool, samples: int, checked: bool = True, called: str = "") -> list[str]:
         """What a reader should know about the credit, in plain sentences.
 
-        Whether it is parallel to backpropagation is said where the gradient was checked to be the network's.
+        Whether it is parallel to backpropagation is said where the gradient was checked to be the network's, and the
+        method is not called that.
         """
         if self.zero is None or self.constant is None or self.non_finite is None:
             return []
@@ -84,7 +85,7 @@ class CreditFacts:
             neighbours=neighbours.tolist() if neighbours is not None else (),
             width=self.widths[0],
         )
-        return seen.warnings(independent, samples, checked)
+        return seen.warnings(independent, samples, checked, called)
 
 
 def _same_as(credits: Tensor, first: Tensor) -> Tensor:

@@ -22,8 +22,9 @@ from walkback.present.in_panel import label
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import round_number, with_unit
 from walkback.present.plain import NAME_LENGTH, middle_out
+from walkback.protocol.diagnostics.direction_drift import DirectionDrift
 from walkback.protocol.diagnostics.known import by_letter
-from walkback.protocol.records import Reading, State
+from walkback.protocol.records import Interval, Reading, State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +100,7 @@ def panel(axes: Axes, letter: str, networks: Sequence[Network], title: str = "")
 def name_methods(axes: Axes, methods: Sequence[str]) -> None:
     """The methods along the axis."""
     axes.set_xlim(-0.6, len(methods) - 0.4)
-    axes.set_xticks(range(len(methods)), [_wrapped(method) for method in methods], fontsize=PRINT - 1)
+    axes.set_xticks(range(len(methods)), [_wrapped(method, methods) for method in methods], fontsize=PRINT - 1)
     axes.tick_params(axis="x", length=0)
     axes.yaxis.get_offset_text().set_fontsize(PRINT - 1)
     if len(methods) > 7:
@@ -136,8 +137,8 @@ def _height(axes: Axes, value: float) -> float:
     return (value - low) / (high - low)
 
 
-def _wrapped(method: str) -> str:
-    return pretty(method).replace(", ", ",\n").replace(" ", "\n", 1)
+def _wrapped(method: str, among: Sequence[str]) -> str:
+    return pretty(method, among).replace(", ", ",\n").replace(" ", "\n", 1)
 
 
 def _reading(network: Network, letter: str) -> Reading | None:
@@ -172,12 +173,20 @@ def _mark(axes: Axes, x: float, reading: Reading, colour: str) -> None:
     assert reading.value is not None
     interval = reading.interval
     if interval is not None and drawable(interval.low) and drawable(interval.high):
-        axes.plot([x, x], [interval.low, interval.high], color=colour, linewidth=1, zorder=2)
+        axes.plot([x, x], _within(reading, interval), color=colour, linewidth=1, zorder=2)
     fires = reading.state is State.FIRE
     axes.plot(
         x, reading.value, "s" if fires else "o", color=colour, markerfacecolor=colour if fires else "white",
         markersize=5.5, markeredgewidth=1.3, zorder=3,
     )  # fmt: skip
+
+
+def _within(reading: Reading, interval: Interval) -> tuple[float, float]:
+    """The ends of an interval, none beyond what the value can be: a jackknife of a cosine may end above 1."""
+    low, high = interval.low, interval.high
+    if reading.letter != DirectionDrift.letter:
+        return low, high
+    return max(low, -1.0), min(high, 1.0)
 
 
 def _room(axes: Axes, known: Sequence[Reading]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ PRINT = 8.0
 FORMATS = ("png", "svg", "pdf")
 _WORDS = {"bp": "BP", "fa": "FA", "fa_block": "FA by blocks", "dfa": "DFA", "ep": "EP", "state_bridge": "State Bridge",
           "credit_bridge": "Credit Bridge", "credit_bridge_vector": "Credit Bridge, vector",
-          "dfa_textbook": "DFA, textbook credit"}  # fmt: skip
+          "dfa_textbook": "DFA"}  # fmt: skip
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -43,9 +43,14 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def pretty(label: str) -> str:
-    """A method as a figure names it; DFA with options keeps them in words."""
+def pretty(label: str, among: Iterable[str] = ()) -> str:
+    """A method as a figure names it; DFA with options keeps them in words.
+
+    Where the record has `dfa_textbook` too, which is what readers call DFA, its `dfa` is the one of scaled credit.
+    """
     name, _, options = label.lower().partition(":")
+    if label.lower() == "dfa" and any(other.lower() == "dfa_textbook" for other in among):
+        return "DFA (credit scaled)"
     words = _WORDS.get(name, middle_out(label.partition(":")[0], 24))
     return words + (f", {options.replace('penalty=', 'λ = ')}" if options else "")
 

@@ -51,6 +51,8 @@ class Diagnostic:
     """What a firing says of the network, in plain words: `the signal grows out of bounds from block to block`."""
     remedy: ClassVar[str] = ""
     """What to do next where it fires."""
+    case_remedies: ClassVar[Mapping[str, str]] = {}
+    """The same by the case of a reading, for a diagnostic that fires for several reasons."""
     thresholds: ClassVar[Mapping[str, Threshold]] = {}
     """By name; `DiagnosticThresholds(name=…)` sets one. The first is the one that is judged by."""
     quantities: ClassVar[tuple[Quantity, ...]] = ()
@@ -83,6 +85,18 @@ class Diagnostic:
     """Whether its value is a difference, whose sign says who is ahead."""
     from_some_sites: ClassVar[bool] = False
     """Whether a record that has norms at some of the sites only can say something of it."""
+
+    @classmethod
+    def remedy_for(cls, case: str | None) -> str:
+        """What to do next where it fires for this reason: `GradientFloor.remedy_for("confident")`.
+
+        Args:
+            case: why it fires, as the reading says; None where it does not say.
+
+        Returns:
+            A sentence; empty where the diagnostic has none.
+        """
+        return cls.case_remedies.get(case or "", cls.remedy)
 
     def __init__(self, limits: Mapping[str, float | None] | None = None) -> None:
         self.limits: dict[str, float | None] = {name: t.default for name, t in self.thresholds.items()}

@@ -191,7 +191,8 @@ class DirectionDrift(Diagnostic):
             return "The batch-mean gradients are exactly zero and have no direction."
         if measured.groups is not None:
             return f"(c) needs two groups of {GROUP} samples; the batches gave {measured.groups}."
-        return without_reference(measured, "The directions of batch-mean gradients were not measured.")
+        step = "" if measured.reference_check is not None else " For (c), pass cross_batch_stability=."
+        return without_reference(measured, f"The directions of batch-mean gradients were not measured.{step}")
 
     @staticmethod
     def _share_in_words(measured: Measurements) -> str:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
     from walkback.protocol.losses import Answers
 
-SENSITIVE = "(d) is the diagnostic most sensitive to its threshold."
+NEAR = 2.0
+"""Points: a margin this near to its threshold may fall on its other side with another seed."""
+SENSITIVE = " (d) is close to its threshold here: repeat with more seeds."
 
 
 class FrozenMargin(Diagnostic):
@@ -30,7 +32,7 @@ class FrozenMargin(Diagnostic):
     meaning = "the trained blocks do no better than random ones"
     subject = "whether training the blocks helps at all"
     reason = "deep blocks fail to beat frozen-random baseline"
-    remedy = "Do not read the accuracy as the method's: stem and head reach it without the blocks."
+    remedy = "Do not credit the method with this accuracy: stem and head reach it without the blocks."
     thresholds = {  # noqa: RUF012
         "frozen_acc_margin_pp": Threshold(
             2.0, "<", "margin over frozen blocks", least=-100, most=100, unit="pp", sweep=even_grid(-10, 30, 0.5),
@@ -92,13 +94,14 @@ class FrozenMargin(Diagnostic):
             what = "frozen baseline" if baseline is None else "headline accuracy"
             return make.not_measured(f"No {what} was given; walkback.frozen_baseline trains the matched baseline.")
         margin_pp = 100 * (headline - baseline)
-        words = _gained(margin_pp, f"{abs(margin_pp):.2f} pp")
+        words, interval = _gained(margin_pp, f"{abs(margin_pp):.2f} pp"), _interval(measured)
+        near = SENSITIVE if _near(make.threshold, margin_pp, interval) else ""
         return make.judged(
             margin_pp,
             reason=self.reason,
-            fired=f"{words}: they add nothing that counts. {SENSITIVE}",
-            passed=f"{words}. {SENSITIVE}",
-            interval=_interval(measured),
+            fired=f"{words}: they add nothing that counts.{near}",
+            passed=f"{words}.{near}",
+            interval=interval,
         )
 
     def _in_its_unit(self, headline: Score | None, baseline: Score) -> Reading:
@@ -126,8 +129,8 @@ class FrozenMargin(Diagnostic):
         return make.judged(
             margin,
             reason=self.reason,
-            fired=f"{words}: less than was asked for. {SENSITIVE}",
-            passed=f"{words}. {SENSITIVE}",
+            fired=f"{words}: less than was asked for.",
+            passed=f"{words}.",
         )
 
 
@@ -138,6 +141,14 @@ def _of_language(part: Answers | None) -> dict[str, Any]:
 
 def _gained(margin: float, amount: str) -> str:
     return f"Training the blocks {'gains' if margin >= 0 else 'loses'} {amount} against leaving them at random"
+
+
+def _near(threshold: float | None, margin: float, interval: Interval | None) -> bool:
+    """Whether the margin, or an end of its interval, is near the threshold."""
+    if threshold is None:
+        return False
+    low, high = (margin, margin) if interval is None else (interval.low, interval.high)
+    return low - NEAR <= threshold <= high + NEAR
 
 
 def _is_theirs(correct: Answered | None, accuracy: float | None) -> bool:

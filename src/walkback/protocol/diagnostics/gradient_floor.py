@@ -46,7 +46,14 @@ class GradientFloor(Diagnostic):
     meaning = "the true gradient is vanishingly small at the last block"
     subject = "the size of the true gradient"
     reason = "BP grad at numerical floor"
-    remedy = "Do not read Γ from code that clamps norms; look at the size of the stream, which divides the gradient."
+    remedy = (
+        "Recompute Γ without an epsilon clamp, and look at the size of ‖h‖: the gradient is small where that is large."
+    )
+    case_remedies = {  # noqa: RUF012
+        SCALE: "Recompute Γ without an epsilon clamp; the gradient is small because ‖h‖ is large.",
+        CONFIDENT: "Report the error size beside the verdict: the gradient is small because the network is confident.",
+        UNRELIABLE: "Measure in higher precision: the gradient is numerical noise, and so is every Γ against it.",
+    }
     thresholds = {  # noqa: RUF012
         "g_norm_floor": Threshold(
             1e-7, "<", "median ‖g_L‖", above=0, axis="log", sweep=log_grid(-12, -1), short="‖g_L‖",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Scalar
 from walkback.protocol.records import Measurements, Reading
-from walkback.protocol.wording import signed, written
+from walkback.protocol.wording import written
 
 
 class LossDecrease(Diagnostic):
@@ -34,9 +34,10 @@ class LossDecrease(Diagnostic):
         make, loss = self.reading_maker(), measured.training_loss
         if loss is None:
             return make.not_measured("The training loss of the first epoch and of a later one is not known.")
-        epochs = f"{written(loss.first)} in epoch {loss.first_epoch}, {written(loss.last)} in epoch {loss.last_epoch}"
-        fell = "fell" if loss.decrease > 0 else "did not fall"
-        return make.reported(loss.decrease, f"The mean training loss {fell}: {epochs}, {signed(-loss.decrease)}.")
+        epochs = f"{written(loss.first)} in epoch {loss.first_epoch} to {written(loss.last)} in epoch {loss.last_epoch}"
+        moved = "fell" if loss.decrease > 0 else "did not fall, but rose" if loss.decrease < 0 else "did not fall:"
+        by = f"by {written(abs(loss.decrease))} ({epochs})" if loss.decrease else epochs
+        return make.reported(loss.decrease, f"The mean training loss {moved} {by}.")
 
 
 def _decrease(measured: Measurements) -> float | None:

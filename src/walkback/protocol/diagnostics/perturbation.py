@@ -43,7 +43,7 @@ class Perturbation(Diagnostic):
                  interval="perturbation_rho_intervals", mean_interval="perturbation_rho_mean_interval",
                  intervals_traced=True, csv="rho", tex=r"perturbation $\rho$",
                  meaning="correlation of what the credit predicts with what the loss does, for steps of 0.001",
-                 legend="1: the credit tells every change of the loss; 0: none."),
+                 legend="1: the credit predicts every change of the loss; 0: it predicts none."),
         Quantity("scaled_rho", "perturbation ρ, scaled step", "cosine", per_site=True, traced=True, signed=True,
                  interval="scaled_rho_intervals", mean_interval="scaled_rho_mean_interval", intervals_traced=True,
                  heading="ρ, scaled", csv="scaled_rho", tex=r"$\rho$, scaled",
@@ -64,7 +64,7 @@ class Perturbation(Diagnostic):
         make, sites = self.reading_maker(), measured.perturbation_rho
         if sites is None:
             return make.not_measured(measured.no_functional or NOT_ASKED)
-        meaning = f"1 is a credit that tells every change of the loss, 0 none.{_by_definition(sites)}"
+        meaning = f"1: the credit predicts every change of the loss; 0: it predicts none.{_by_definition(sites)}"
         if measured.scaled_rho is not None:
             scaled = " ".join(signed(rho) for rho in measured.scaled_rho)
             meaning += f" With steps in proportion to the stream and credit of RMS 1: {scaled}."
@@ -77,4 +77,4 @@ def _by_definition(sites: Sequence[float]) -> str:
     if not zero:
         return ""
     where = "every site" if len(zero) == len(sites) else f"site{'s' * (len(zero) > 1)} {', '.join(zero)}"
-    return f" At {where} it is 0 by definition: loss or credit vary by less than 1e-12 over steps of 0.001."
+    return f" At {where} it is 0 by definition: the loss or the credit varies by less than 1e-12 over steps of 0.001."

@@ -64,15 +64,11 @@ def _undecided(norms: Mapping[int, float], threshold: float, mean: float, first:
     if blocks == 1:
         return f"{bound}; no stretch with both ends recorded holds more, and the sites beyond were not recorded."
     others, room = blocks - 1, ratio / threshold
-    each = room ** (1 / others)
-    needed = (
-        f"shrink the stream by {written(_inverse(room))} together ({written(_inverse(each))} each)"
-        if room < 1
-        else f"grow it by less than {written(room)} together ({written(each)} each)"
-    )
+    which = "the other block" if others == 1 else f"the other {others} together"
+    needed = f"shrink it by {written(_inverse(room))}" if room < 1 else f"grow it by less than {written(room)}"
     return (
-        f"{bound}. That proves no firing, and two sites never prove a pass: (a) fires if one block of {i + 1} … {j} "
-        f"multiplies the stream by more than {written(threshold)}, for which the other {others} must {needed}."
+        f"{bound}. (a) could still fire: one of blocks {i + 1} to {j} would have to grow the stream by more than "
+        f"{written(threshold)}, and {which} {needed}. Two sites never prove a pass."
     )
 
 
