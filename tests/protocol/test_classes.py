@@ -27,7 +27,7 @@ def test_a_loss_of_numbers_has_no_classes():
 
 
 def test_one_number_is_no_choice_and_counts_add_up():
-    assert count_correct(torch.randn(5, 1), torch.zeros(5, dtype=torch.long)).classes is None
+    assert count_correct(torch.randn(5, 1), torch.zeros(5, dtype=torch.long)) is None
     some = count_correct(torch.randn(5, 7), torch.zeros(5, dtype=torch.long))
     assert some.classes == 7
     assert Answers(0, 0, 0).plus(some).classes == some.plus(some).classes == 7

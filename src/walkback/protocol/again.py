@@ -12,7 +12,7 @@ from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.judge import judge
 from walkback.protocol.panels import DECIDING
 from walkback.protocol.panels.april2026 import APRIL_2026
-from walkback.protocol.records import DiagnosticReport, Reading, StoredVerdict
+from walkback.protocol.records import DiagnosticReport, Reading, State, StoredVerdict
 from walkback.protocol.schema import shortened
 from walkback.protocol.verdict import INCOMPLETE
 from walkback.protocol.wording import written
@@ -88,6 +88,8 @@ def version_of(record: DiagnosticReport) -> str:
 
 def _difference(there: Reading, here: Reading) -> str:
     """`(a) PASS there, FIRE here`, or the same of the figure; empty where both agree."""
+    if {there.state, here.state} == {State.PASS, State.UNDECIDED} and same_number(there.value, here.value):
+        return ""  # what counts as undecided may be refined; the verdicts are compared by themselves
     if there.state is not here.state:
         return f"({here.letter}) {there.state.value} there, {here.state.value} here"
     if same_number(there.value, here.value):

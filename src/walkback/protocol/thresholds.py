@@ -68,7 +68,14 @@ class DiagnosticThresholds(Record):
         return values
 
     def with_fixed(self, fixed: Mapping[str, float]) -> DiagnosticThresholds:
-        """The same with some thresholds in the place of these."""
+        """The same with some thresholds in the place of these.
+
+        Args:
+            fixed: the new values, by the name of the threshold.
+
+        Returns:
+            A copy.
+        """
         return self.model_copy(update=dict(fixed))
 
     @classmethod

@@ -11,7 +11,7 @@ from walkback.lab.runs.train import Training, train_or_resume
 
 
 def training(config, path):
-    return Training(config, RunStore(path).run(config), Silent())
+    return Training(config, RunStore(path).run(config), Silent(), torch.device("cpu"))
 
 
 def test_labels_are_dealt_out_once_and_the_inputs_stay(tmp_path):

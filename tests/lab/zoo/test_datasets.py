@@ -169,7 +169,7 @@ def test_unknown_names_and_options_get_a_suggestion() -> None:
 def test_what_is_made_on_the_spot_needs_no_fetching(name: str, tmp_path: Path) -> None:
     lines: list[str] = []
     assert fetch(name, root=tmp_path, progress=lines.append).state is State.GENERATED
-    assert lines == [f"{name}: generated when it is needed, nothing to fetch"]
+    assert lines == [f"{name}: generated when needed, nothing to fetch"]
     assert sources(name) == ()
     with pytest.raises(DataError, match="nothing to fetch"):
         fetch(name, "npm")

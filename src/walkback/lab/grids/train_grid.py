@@ -35,8 +35,8 @@ def train_missing(
 
     for name in dict.fromkeys(config.data for config in missing):
         fetch(name, progress=say)
-    executor.refuse(missing)
     refuse_undefined(missing)
+    executor.refuse(missing)
     errors: dict[str, str] = {}
 
     def heard(event: Event) -> None:

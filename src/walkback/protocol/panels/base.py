@@ -137,12 +137,28 @@ class Panel:
         return overruled
 
     def speaks(self, readings: Sequence[Reading]) -> bool:
-        """Whether a report that another panel decides on has a verdict of this one: where anything was measured."""
+        """Whether a report that another panel decides on has a verdict of this one: where anything was measured.
+
+        Args:
+            readings: of all diagnostics.
+
+        Returns:
+            True where one of the members was measured.
+        """
         measured = {reading.letter for reading in readings if reading.state not in MISSING}
         return any(member.letter in measured for member in self.members)
 
     def beside(self, verdict: PanelVerdict, readings: Sequence[Reading], measured: Measurements) -> dict[str, str]:
-        """What there is to say beside a verdict, a sentence each, by what it is about; here nothing."""
+        """What there is to say beside a verdict; here nothing.
+
+        Args:
+            verdict: this panel's.
+            readings: of all diagnostics.
+            measured: the measurements behind them.
+
+        Returns:
+            A sentence each, by what it is about.
+        """
         return {}
 
     def outcome_of(

@@ -41,7 +41,14 @@ class Member:
     """Its firing counts only where the whole interval lies beyond the threshold."""
 
     def fires(self, reading: Reading) -> bool:
-        """Whether a reading of its diagnostic counts as a firing."""
+        """Whether a reading of its diagnostic counts as a firing.
+
+        Args:
+            reading: of that diagnostic.
+
+        Returns:
+            True where it fires, and, for a member that must be `sure`, its whole interval does.
+        """
         certain = not self.sure or (reading.interval is not None and not reading.fragile)
         return reading.state is State.FIRE and (certain or reading.reason == NON_FINITE)
 

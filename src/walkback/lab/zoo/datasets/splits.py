@@ -122,7 +122,14 @@ class Split:
         return (channels, height, width)
 
     def to(self, device: torch.device | str | None) -> Split:
-        """The split with both tensors on a device; None: where they are."""
+        """The split with both tensors on a device.
+
+        Args:
+            device: where to; None leaves them where they are.
+
+        Returns:
+            A split.
+        """
         if device is None or self.labels.device == torch.device(device):
             return self
         return Split(self.inputs.to(device), self.labels.to(device), self.preparation)
@@ -197,7 +204,14 @@ class Dataset:
             )
 
     def to(self, device: torch.device | str) -> Dataset:
-        """The data set with both splits on a device."""
+        """The data set with both splits on a device.
+
+        Args:
+            device: where to.
+
+        Returns:
+            A data set.
+        """
         return replace(self, train=self.train.to(device), test=self.test.to(device))
 
     @property

@@ -23,7 +23,7 @@ class StepDraws(nn.Module):
         self.seed = int(torch.randint(LARGEST_SEED, (), generator=generator, device="cpu"))
         self.step = 0
 
-    def generator(self, device: torch.device) -> torch.Generator:
+    def generator(self, device: torch.device = torch.device("cpu")) -> torch.Generator:  # noqa: B008
         """The generator of the step that comes next, on a device; asked twice, it draws the same again."""
         drawing = device if device.type in GENERATING else torch.device("cpu")
         return torch.Generator(drawing).manual_seed(self.seed + self.step)
