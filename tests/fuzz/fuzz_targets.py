@@ -377,7 +377,8 @@ VERBS: tuple[tuple[str, ...], ...] = (
     ("lab", "zoo", "dfa"), ("lab", "zoo", "--options"), ("lab", "runs", "--method", "dfa", "--state", "finished"),
     ("lab", "study", "ablation", "{audit}", "--results", "r"), ("lab", "data", "list"),
     ("lab", "evidence", "--results", "r", "--json", "o.json"), ("lab", "check", "--no-train", "--results", "r"),
-    ("lab", "validity", "--only", "x", "--limit", "1"), ("demo", "--help"), ("diagnose", "nowhere.py:f"),
+    ("lab", "reproduce", "--list", "--results", "r"), ("lab", "validity", "--only", "x", "--limit", "1"),
+    ("demo", "--help"), ("diagnose", "nowhere.py:f"),
     ("diagnose", "{report}", "--blocks", "0", "--logits", "1", "--tokens", "flatten"),
     ("replay", "{report}", "--g-norm-floor", "1e-7", "--stop-on", "ab", "--patience", "2", "--warmup", "1"),
     ("lab", "train", "--method", "dfa", "--arch", "resmlp", "--data", "digits", "--seed", "1", "--epochs", "2"),
@@ -401,7 +402,7 @@ def words(case: Case) -> Act:
         if len(line) > keep:
             _change(chance, line, chance.randrange(keep, len(line)))
     plain = [word.replace("\0", "").encode(errors="replace").decode() for word in line]
-    if plain[:2] == ["lab", "audit"] and "--list" not in plain:
+    if plain[:2] in (["lab", "audit"], ["lab", "reproduce"]) and "--list" not in plain:
         plain.append("--list")
     if plain[:2] == ["lab", "check"] and "--no-train" not in plain:
         plain.append("--no-train")

@@ -37,7 +37,10 @@ def other():
 """
 WHOLE = "import whole_path, pathlib\nwhole_path.main(pathlib.Path(sys.argv[1]))"
 PATH = str(ROOT / "src")
-TESTS = ("test_numbers.py", "test_own_derivatives.py", "test_bad_input.py", "test_modules.py", "test_monitor.py")
+TESTS = (
+    "test_jax_numbers.py", "test_own_derivatives.py", "test_jax_bad_input.py", "test_jax_modules.py",
+    "test_jax_monitor.py",
+)  # fmt: skip
 
 
 def python(code, folder, *arguments, without=("torch",)):
@@ -113,8 +116,13 @@ def test_everything_works_in_an_environment_that_never_had_torch(environment, tm
         return done.stdout
 
     assert run("-c", "import importlib.util as u; print(u.find_spec('torch'))") == "None\n"
-    there = json.loads(run("whole_path.py", tmp_path))
-    here = json.loads(python(WHOLE, tmp_path, tmp_path).stdout)
+    folders = [tmp_path / name for name in ("there", "here")]  # a trace of another run is refused
+    for folder in folders:
+        folder.mkdir()
+    there = json.loads(run("whole_path.py", folders[0]))
+    done = python(WHOLE, folders[1], folders[1])
+    assert done.returncode == 0, done.stderr
+    here = json.loads(done.stdout)
     for name, values in here.items():
         assert np.allclose(values, there[name], rtol=1e-5, atol=1e-7), name
     # The tests of the project's environment load torch; these need none.

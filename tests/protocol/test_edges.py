@@ -15,7 +15,7 @@ from walkback.protocol import numerics
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batch_sizes import _alike
 from walkback.protocol.batches import Batch
-from walkback.protocol.diagnostics.direction_drift import _drift_shares
+from walkback.protocol.group_figures import _drift_shares
 from walkback.protocol.identity import CreditFacts
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import count_correct

@@ -283,6 +283,10 @@ def test_diagnose_takes_a_score_in_another_unit():
         ({"score": 3.0}, r"score= is 3.0; expected walkback.Score\(value=…, unit='…'"),
         ({"score": walkback.Score(value=0.5)}, "score= is an accuracy; pass it as headline_acc="),
         (
+            {"score": perplexity(3.0), "frozen_baseline_acc": 0.3},
+            r"score= is in perplexity and frozen_baseline_acc is an accuracy.*unit='perplexity'",
+        ),
+        (
             {
                 "score": perplexity(3.0),
                 "frozen_baseline_acc": walkback.Score(value=1.0, unit="MSE", higher_is_better=False),
@@ -294,6 +298,16 @@ def test_diagnose_takes_a_score_in_another_unit():
 def test_scores_in_the_wrong_place_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         walkback.diagnose(ResMLP(), BATCHES, **arguments)
+
+
+def test_an_accuracy_that_is_given_beside_a_score_is_compared_with_that_of_the_baseline():
+    report = walkback.diagnose(
+        ResMLP(), BATCHES, headline_acc=0.5, score=perplexity(20.0), frozen_baseline_acc=0.3, seed=0
+    )
+    assert report.reading("d").value == pytest.approx(20.0)
+    score = next(line for line in str(report).splitlines() if line.startswith("score"))
+    assert "20.0 perplexity" in score
+    assert "50.00 %" in score
 
 
 def test_seeds_in_several_units_are_not_averaged():

@@ -242,3 +242,32 @@ def test_a_diverged_network_fires():
         model.stem.weight[0, 0] = math.nan
     report = walkback.diagnose(model, [(torch.randn(40, INPUT), torch.arange(40) % CLASSES)], initial=start)
     assert report.reading("i").state is State.FIRE
+
+
+def test_batch_norms_of_before_training_are_those_of_before_training():
+    """A network at its start has the running statistics of its start; and in fp64 it has them in fp64."""
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU()) for _ in range(3)]
+    model = nn.Sequential(nn.Linear(6, 8), *blocks, nn.Linear(8, 3))
+    start = copy.deepcopy(model)
+    with torch.no_grad():
+        for block in blocks:
+            block[1].running_mean.add_(0.5)
+            block[1].running_var.mul_(0.04)  # larger by five than before
+    inputs = torch.randn(256, 6)
+    report = walkback.diagnose(model, [(inputs, torch.arange(256) % 3)], initial=start, blocks=blocks)
+
+    def norms(network):
+        network, found = copy.deepcopy(network).double().eval(), []
+        h = network[0](inputs.double())
+        for block in list(network)[1:4]:
+            h = block(h)
+            found.append(h.detach().norm(dim=1).numpy())
+        return found
+
+    slow = [float(np.median(now / then)) for now, then in zip(norms(model), norms(start), strict=True)]
+    assert max(slow) > 2
+    assert report.growth_from_init[1:] == pytest.approx(slow, rel=1e-4)
+    assert report.no_fidelity == ""
+    assert min(report.reference_fidelity) > 0.999
+    assert float(blocks[0][1].running_var[0]) == pytest.approx(0.04)  # left as it was

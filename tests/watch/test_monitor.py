@@ -265,7 +265,31 @@ def test_bad_input_is_refused_before_training_starts(arguments, expected):
         walkback.Monitor(Net(), batches, **arguments)
 
 
-def test_a_score_in_percent_is_noted_as_not_measured():
-    monitor = walkback.Monitor(Net(), HELD)
-    with pytest.warns(UserWarning, match="divide percentages by 100"):
-        assert not monitor.step(epoch=1, accuracy=61.0).stop
+@pytest.mark.parametrize(("accuracy", "came"), [(61.0, "is 61.0 and looks like per cent"), ("0.61", "is '0.61'")])
+def test_an_accuracy_that_is_none_is_refused_before_anything_is_measured(accuracy, came, tmp_path):
+    monitor = walkback.Monitor(Net(), HELD, trace=tmp_path / "t")
+    with pytest.raises(InputError, match=f"accuracy {came}"):
+        monitor.step(epoch=1, accuracy=accuracy)
+    assert not monitor.decision.measured
+    assert read_trace(tmp_path / "t") == []
+    decision = monitor.step(epoch=1, accuracy=torch.tensor(0.61))
+    assert (decision.measured, read_trace(tmp_path / "t")[0].accuracy) == (True, 0.61)
+
+
+def test_what_could_not_be_measured_is_not_called_measured(tmp_path):
+    model = Net()
+    monitor = walkback.Monitor(model, HELD, trace=tmp_path / "t")
+    model.forward = lambda x: x[:, :0]
+    with pytest.warns(UserWarning, match="not measured"):
+        decision = monitor.step(epoch=1)
+    assert (decision.measured, decision.stop, monitor.report) == (False, False, None)
+    assert read_trace(tmp_path / "t")[0].unmeasured
+
+
+def test_a_network_of_nan_stops_the_run_whatever_accuracy_is_given():
+    model = Net()
+    monitor = walkback.Monitor(model, HELD)
+    for parameter in model.parameters():
+        parameter.data.fill_(float("nan"))
+    decision = monitor.step(epoch=1, accuracy=0.1)
+    assert (decision.action, decision.measured) == ("stop", True)

@@ -115,7 +115,7 @@ class Monitor(Watcher):
         Else a training step, measured when the cadence says so. `loss` is the mean training loss of the epoch that
         ends, for the trace.
         """
-        ends_epoch, loss = self._ends_epoch(epoch, accuracy, step, loss)
+        ends_epoch, accuracy, loss = self._ends_epoch(epoch, accuracy, step, loss)
         if not ends_epoch and not self.cadence.due(self.steps, self.clock):
             return self._as_before
         at = At(epoch=epoch, step=self.steps or None)

@@ -112,7 +112,7 @@ def _alignment(report: DiagnosticReport) -> list[str]:
 
 
 def _scores(report: DiagnosticReport) -> list[str]:
-    own = accuracy_words(report) or score_words(report.headline_score)
+    own = "; ".join(filter(None, [score_words(report.headline_score), accuracy_words(report)]))
     if baseline := baseline_words(report):
         own = f"{own or 'not known'}; {baseline} with {_frozen(report)} left at random"
     return [own] if own else []

@@ -41,6 +41,9 @@ def comparison_blocks(
     yield _table(reports, names or [name_of(report) for report in reports], width)
     yield Text()
     yield Text(_legend(reports), style="dim")
+    for asked in dict.fromkeys(in_panel.to_ask_for(report) for report in reports):
+        if asked:
+            yield Text(f"to ask for: {asked}")
     if others := in_panel.other_verdicts_of_several(reports):
         yield Text(f"other panels: {others}", style="dim")
     for words in remarks(reports):

@@ -11,6 +11,7 @@ from walkback.protocol.panels import Panel, panel_on_record
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.words import NON_FINITE
 
+ASKED = "to ask for"
 _ROLES = {"warns": "warns only", "informs": "informs only"}
 _LETTER = re.compile(r"\(([a-z][a-z0-9]{0,2})\)")
 
@@ -81,6 +82,12 @@ def other_verdicts(report: DiagnosticReport) -> str:
     """What the other panels say, in a line: `june2026: FAIL(D1+D2)`; empty where there are none."""
     others = [f"{verdict.panel}: {verdict.words}" for n, verdict in report.verdicts.items() if n != report.panel]
     return shortened("; ".join(others), NOTE_LENGTH)
+
+
+def to_ask_for(report: DiagnosticReport) -> str:
+    """What the deciding panel would have a reader ask the authors for; empty where it names nothing."""
+    said = report.decision.beside if report.decision is not None else {}
+    return shortened(said.get(ASKED, ""), 4 * NOTE_LENGTH)
 
 
 def other_verdicts_of_several(reports: Sequence[DiagnosticReport]) -> str:

@@ -38,8 +38,12 @@ class GivenScores:
         """Refuse what is no score, and units that cannot be compared."""
         given = cls(_headline(headline_acc), _other(score), _baseline(baseline), _random(random))
         known = given.baseline.measured if given.baseline is not None else None
-        if known is None or given.score is None or known.is_accuracy or known.same_unit_as(given.score):
+        if known is None or given.score is None or known.same_unit_as(given.score):
             return given
+        if known.is_accuracy and given.headline is not None:
+            return given
+        if known.is_accuracy:
+            raise InputError(_not_an_accuracy(given.score))
         raise InputError(
             f"score= is in {_unit(given.score)} and the frozen baseline in {_unit(known)}; give both in one unit, with "
             "one direction."
@@ -78,6 +82,14 @@ def _accuracy_fields(name: str, score: Score) -> dict[str, Any]:
     return fields | ({f"{name}_correct": score.correct} if score.correct is not None else {})
 
 
+def _not_an_accuracy(score: Score) -> str:
+    made = f"walkback.Score(value=…, unit={score.unit!r}, higher_is_better={score.higher_is_better})"
+    return (
+        f"score= is in {score.unit} and frozen_baseline_acc is an accuracy, so (d) would not be judged by the score. "
+        f"Pass the baseline as {made}, or the accuracy too, as headline_acc=."
+    )
+
+
 def _unit(score: Score) -> str:
     return f"{score.unit} ({'more' if score.higher_is_better else 'less'} is better)"
 
@@ -87,7 +99,7 @@ def _headline(given: float | Score | None) -> Score | None:
         if given is not None and not given.is_accuracy:
             raise InputError(f"headline_acc is in {given.unit}; pass it as score=. headline_acc is an accuracy.")
         return given
-    return Score(value=_accuracy("headline_acc", given))
+    return Score(value=_checked("headline_acc", given))
 
 
 def _other(score: Score | None) -> Score | None:
@@ -110,18 +122,23 @@ def _baseline(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | 
         return FrozenBaseline(score=given)
     if isinstance(given, Score):
         return FrozenBaseline(accuracy=given.value, samples=given.samples, answers=given.answers, correct=given.correct)
-    return FrozenBaseline(accuracy=_accuracy("frozen_baseline_acc", given))
+    return FrozenBaseline(accuracy=_checked("frozen_baseline_acc", given))
 
 
 def _random(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
-    baseline = FrozenBaseline(accuracy=_accuracy("random_baseline", given)) if isinstance(given, Real) else given
+    baseline = FrozenBaseline(accuracy=_checked("random_baseline", given)) if isinstance(given, Real) else given
     known = _baseline(baseline)
     if known is not None and not known.measured.is_accuracy:
         raise InputError("random_baseline is in another unit than accuracy; give the accuracy of that network.")
     return known
 
 
-def _accuracy(name: str, given: Any) -> float:
+def checked_accuracy(name: str, given: Any) -> float | None:
+    """A plain number in [0, 1], or None where none was given."""
+    return None if given is None else _checked(name, given)
+
+
+def _checked(name: str, given: Any) -> float:
     """A plain number in [0, 1]; whoever passes True or '0.9' meant something else."""
     value = plain(given)
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -15,6 +15,7 @@ from walkback.protocol.batches import Batch, mapped
 from walkback.protocol.capture import Capture, capture_stream
 from walkback.protocol.losses import Loss
 from walkback.protocol.parameters import parameters_in, parameters_of
+from walkback.protocol.pass_state import begin_again, passes_alike
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.schema import shortened
 from walkback.protocol.sites import Chain
@@ -58,6 +59,7 @@ def _plain(name: str) -> str:
 @contextmanager
 def with_weights(model: nn.Module, weights: Weights) -> Iterator[None]:
     """The network with other weights and buffers in the place of its own, for as long as the context lasts."""
+    begin_again(model)  # or the state that the last pass left would be taken for that of the network
     own = {**parameters_of(model), **dict(model.named_buffers())}
     other = {id(tensor): weights[name].to(tensor) for name, tensor in own.items() if name in weights}
     stores = [store for module in model.modules() for store in (module._parameters, module._buffers) if store]
@@ -69,7 +71,8 @@ def with_weights(model: nn.Module, weights: Weights) -> Iterator[None]:
         for module, entries in flat:
             # A recurrent module reads its weights from a list of its own.
             module._flat_weights = [other.get(id(entry), entry) for entry in entries]
-        yield
+        with passes_alike(model):  # its own buffers would come back before the next pass
+            yield
     finally:
         for store, name, tensor in held:
             store[name] = tensor  # type: ignore[assignment]

@@ -28,10 +28,14 @@ def passes_alike(model: nn.Module) -> Iterator[None]:
     """Begin every forward pass of a model with the state that it has now, and leave that behind.
 
     Not after each pass but before the next: a backward pass of the network's own may read what its forward pass kept.
+    Inside another one of the same model, the inner state alone holds: with other weights in its place, or in fp64, a
+    network has other buffers.
     """
     state = _State(list(model.modules()))
     _held.setdefault(model, []).append(state)
-    handle = model.register_forward_pre_hook(lambda _module, _args: state.restore(), prepend=True)
+    handle = model.register_forward_pre_hook(
+        lambda _module, _args: state.restore() if _held[model][-1] is state else None, prepend=True
+    )
     try:
         yield
     finally:

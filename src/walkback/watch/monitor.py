@@ -182,10 +182,10 @@ class Monitor(TrainingWatcher, Watcher):
             Whether to stop, and why. Its `measured` says whether this call measured.
 
         Raises:
-            InputError: `loss` is no number, or has no epoch.
+            InputError: `accuracy` is no share in [0, 1]; `loss` is no number, or has no epoch.
             RecordError: the trace cannot be written.
         """
-        ends_epoch, loss = self._ends_epoch(epoch, accuracy, step, loss)
+        ends_epoch, accuracy, loss = self._ends_epoch(epoch, accuracy, step, loss)
         if not ends_epoch and self.training_pass is not None:
             return self._from_training_pass(epoch, self.training_pass)
         if not ends_epoch and not self.cadence.due(self.steps, self.clock):

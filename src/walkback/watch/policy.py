@@ -62,7 +62,8 @@ class Decision(Record):
     first_fired: dict[str, At] = Field(default_factory=dict)
     """When each diagnostic first fired, by its letter."""
     measured: bool = True
-    """Whether this call measured; else the decision is that of the last measurement."""
+    """Whether this call measured; else the decision is that of the last measurement, or, where one was tried and could
+    not be made, to go on."""
 
     @property
     def stop(self) -> bool:
@@ -158,8 +159,11 @@ class Course:
         """What the last measurement came to."""
         self._seen = [Seen((None, None), (), {})]
 
-    def see(self, at: At, readings: Sequence[Word]) -> Decision:
-        """Take in one measurement; one of an earlier moment than the last takes the run back to there."""
+    def see(self, at: At, readings: Sequence[Word], *, measured: bool = True) -> Decision:
+        """Take in one measurement; one of an earlier moment than the last takes the run back to there.
+
+        `measured` is False where it was tried and could not be made.
+        """
         while len(self._seen) > 1 and no_later(at.place, self._seen[-1].place):
             self._seen.pop()
         lost = self.policy.lost(readings)
@@ -172,7 +176,8 @@ class Course:
             first = first | dict.fromkeys(new, at)
         reason = self._reason(at, lost, in_a_row)
         self._seen.append(Seen(at.place, tuple(in_a_row.items()), first))
-        self.decision = Decision(action=STOP if reason else CONTINUE, reason=reason, at=at, first_fired=first)
+        action = STOP if reason else CONTINUE
+        self.decision = Decision(action=action, reason=reason, at=at, first_fired=first, measured=measured)
         return self.decision
 
     def _reason(self, at: At, lost: dict[str, str], in_a_row: dict[str, int]) -> str:

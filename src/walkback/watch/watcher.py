@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from walkback.errors import WalkbackError, WalkbackWarning
+from walkback.protocol.headline import checked_accuracy
 from walkback.protocol.judge import judge, read
 from walkback.protocol.panels import panel_named
 from walkback.protocol.records import DiagnosticReport, Measurements
@@ -98,16 +99,16 @@ class Watcher:
 
     def _ends_epoch(
         self, epoch: float | None, accuracy: float | None, step: int | None, loss: float | None
-    ) -> tuple[bool, float | None]:
-        """Whether a call is the end of an epoch, and its training loss, checked; training steps are counted."""
-        loss = checked_loss(loss, epoch)
+    ) -> tuple[bool, float | None, float | None]:
+        """Whether a call is the end of an epoch, its accuracy and training loss, checked; training steps are counted."""
+        loss, accuracy = checked_loss(loss, epoch), checked_accuracy("accuracy", accuracy)
         ends_epoch = accuracy is not None or loss is not None or (epoch is not None and epoch != self._epoch)
         self._epoch = epoch if epoch is not None else self._epoch
         if step is not None:
             self.steps = step
         elif not ends_epoch:
             self.steps += 1
-        return ends_epoch, loss
+        return ends_epoch, accuracy, loss
 
     @property
     def _as_before(self) -> Decision:
@@ -138,7 +139,7 @@ class Watcher:
             measured = self._losses.with_decrease(at, loss, measured)
             self._latest = None if why_not else measured
             readings = read(measured, self.thresholds) if not why_not else ()
-            decision = self.course.see(at, readings)
+            decision = self.course.see(at, readings, measured=not why_not)
             self._journal.tell(measured, readings, decision, source, why_not, loss)
         return decision
 

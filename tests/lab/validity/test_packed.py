@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from test_scoring import invoke
@@ -10,11 +11,13 @@ from tiny import tiny
 
 from walkback.errors import InputError, RecordError
 from walkback.lab.validity import bench as bench_module
-from walkback.lab.validity import opening, runner, split
+from walkback.lab.validity import opening, runner, split, table
 from walkback.lab.validity.bench import Bench
 from walkback.lab.validity.making import make
 from walkback.lab.validity.packed import packed_file, read_packed, write_packed
 from walkback.lab.validity.runner import Folder
+
+COMMITTED = Path(__file__).parents[3] / "results" / "validity" / "records"
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +96,16 @@ def test_the_held_half_is_made_packed_opened_and_scored(tmp_path, monkeypatch):
     assert "was opened" in (docs / "VALIDITY.md").read_text()
     with pytest.raises(InputError, match="was opened on"):
         invoke("--open", *places, "--docs", str(docs))
+
+
+def test_a_network_on_record_is_made_again_as_it_is():
+    """The code of today measures what the code behind the committed records measured, batch norm included."""
+    known = [r for r in read_packed(packed_file(COMMITTED, "fit", "bp_as_dfa")).values() if r.config.norm == "batch"]
+    record = min(known, key=lambda each: sum(each.cpu_seconds.values()))
+    again = make(record.config)
+    assert again.own.accuracy == pytest.approx(record.own.accuracy, abs=0.02)
+    before, now = table.row_of(record, "fit"), table.row_of(again, "fit")
+    assert set(now.readings) == set(before.readings)
+    assert now.outcomes["calibrated"] == before.outcomes["calibrated"] == "fail"
+    for letter in ("a", "i", "bg", "t", "m", "u", "di"):
+        assert now.readings[letter] == pytest.approx(before.readings[letter], rel=0.05, abs=0.02), letter

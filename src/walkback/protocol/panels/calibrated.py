@@ -95,7 +95,7 @@ class Calibrated(Panel):
         if verdict.outcome == "pass" and gaps:
             blind = [one.subject or one.title for letter in gaps if (one := by_letter(letter)) is not None]
             said["not looked for"] = f"{'; '.join(blind)}."
-        if gaps and verdict.outcome != "fail":
+        if gaps:
             named = {by_name(name): name for name in CANDIDATES}
             said["to ask for"] = f"{'; '.join(dict.fromkeys(ASKED[named[letter]] for letter in gaps))}."
         return said
