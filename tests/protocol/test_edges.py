@@ -15,8 +15,8 @@ from walkback.protocol import numerics
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batch_sizes import _alike
 from walkback.protocol.batches import Batch
+from walkback.protocol.credit_words import CreditSeen
 from walkback.protocol.group_figures import _drift_shares
-from walkback.protocol.identity import CreditFacts
 from walkback.protocol.independence import chain_of_independent
 from walkback.protocol.losses import count_correct
 from walkback.protocol.measurements import growth
@@ -91,7 +91,8 @@ def test_one_sample_has_no_drift_share():
 
 def test_credit_is_backpropagation_only_where_it_is_at_every_site():
     def told(*cosines):
-        return CreditFacts(gaps=[1 - torch.tensor(cosines, dtype=torch.float64)[:, None].repeat(1, 4)])._parallel()
+        no = [False] * len(cosines)
+        return CreditSeen(no, no, no, cosines, (), width=8).warnings(independent=True, samples=4, checked=True)
 
     assert told(0.9999, 0.5) == []
     assert told(0.5, 0.9999) == []
