@@ -421,6 +421,11 @@ def try_all(mutants: Sequence[Mutant], tests: Sequence[str], jobs: int) -> None:
 # The record.
 
 
+def tool() -> str:
+    """What made the mutants."""
+    return f"cosmic-ray {metadata.version('cosmic-ray')}"
+
+
 def _command(asked: dict[str, Any]) -> str:
     words = ["make mutants", f"SEED={asked['seed']}"]
     words += [f"SAMPLE={asked['sample']}"] if asked["sample"] else []
@@ -456,7 +461,7 @@ def record(mutants: Sequence[Mutant], asked: dict[str, Any], left_out: Counter[s
     return {
         "what": "mutants of protocol and watch, and what the tests say of them",
         "command": _command(asked),
-        "tool": f"cosmic-ray {metadata.version('cosmic-ray')}",
+        "tool": tool(),
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "commit": head.stdout.strip() or "unknown",
         "source": source_print(),

@@ -119,7 +119,8 @@ def _kills() -> list[Any]:
         "one worker, the whole group; in a folder, in an object store on loopback, on a Ray cluster whose node is "
         "killed; two grids on one store; a disk that is full; a clock that jumps on one side of a lease. Then it is "
         "let to its end. No run may be lost, no epoch that was saved may be trained again, and audit and results must "
-        "be those of the undisturbed grid."
+        "be those of the undisturbed grid. A full disk and a jump of a clock count as one kill each; a strike that "
+        "came when the grid had ended does not count."
     )
     if found is None:
         return [Heading("Kills"), told, NOTHING]

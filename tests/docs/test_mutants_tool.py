@@ -77,6 +77,7 @@ def test_a_child_that_takes_too_long_is_ended_and_its_status_is_told():
 
 def test_survivors_stay_in_the_count_whatever_they_are_called(tmp_path, monkeypatch):
     monkeypatch.setattr(mutants, "STATE", tmp_path)
+    monkeypatch.setattr(mutants, "tool", lambda: "cosmic-ray")  # which the tests do without
     monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path / "equivalent.json")
     (tmp_path / "equivalent.json").write_text(
         json.dumps([{"module": NUMERICS, "was": "a", "became": "b", "reason": "no test can tell them apart"}])

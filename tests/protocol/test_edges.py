@@ -91,7 +91,8 @@ def test_one_sample_has_no_drift_share():
 
 def test_credit_is_backpropagation_only_where_it_is_at_every_site():
     def told(*cosines):
-        return CreditSeen([False] * 2, [False] * 2, [False] * 2, cosines, (), 64).warnings(False, 4, True)
+        no = [False] * len(cosines)
+        return CreditSeen(no, no, no, cosines, (), width=8).warnings(independent=True, samples=4, checked=True)
 
     assert told(0.9999, 0.5) == []
     assert told(0.5, 0.9999) == []

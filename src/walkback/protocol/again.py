@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from walkback.errors import WalkbackWarning
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.judge import judge
-from walkback.protocol.panels import DECIDING
+from walkback.protocol.panels import DECIDING, panel_named
 from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, Reading, State, StoredVerdict
 from walkback.protocol.schema import shortened
@@ -76,8 +76,15 @@ def _other_verdicts(record: DiagnosticReport, judged: DiagnosticReport) -> Itera
         here = judged.verdicts.get(name)
         if here is None or name == APRIL_2026.name or there.version != here.version:
             continue
-        if there.words != here.words:
+        if there.words not in (here.words, _not_requiring_all(name, record, judged)):
             yield f"{name}: {shortened(there.words)} there, {shortened(here.words)} here"
+
+
+def _not_requiring_all(name: str, record: DiagnosticReport, judged: DiagnosticReport) -> str:
+    """What a panel says where only the published words were `incomplete`, which does not show what was asked for."""
+    if not record.verdict.startswith(INCOMPLETE):
+        return judged.verdicts[name].words
+    return panel_named(name).verdict(judged.readings, measured=judged.measurements).words
 
 
 def version_of(record: DiagnosticReport) -> str:

@@ -82,3 +82,14 @@ def test_an_epoch_that_was_saved_and_is_trained_again_is_seen_by_its_time(grid, 
     (grid.results / "runs" / "aa.json").write_text(json.dumps(again))
     with pytest.raises(Wrong, match=r"first \('aa', 2\)"):
         require_kept(saved, grid.results)
+
+
+def test_a_strike_that_came_too_late_does_not_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(torture, "RECORD", tmp_path / "torture.json")
+    rounds = [{"kind": "folder", "done": ["parent", "after its end"], "wrong": ""}]
+    rounds += [{"kind": "full disk", "done": ["full too late"], "wrong": ""}]
+    rounds += [{"kind": "s3", "done": [], "wrong": "a run was lost"}]
+    torture.write({"rounds": rounds})
+    found = json.loads((tmp_path / "torture.json").read_text())
+    assert (found["kills"], found["by_kind"]) == (1, {"folder": 1, "full disk": 0, "s3": 0})
+    assert found["wrong"] == ["s3: a run was lost"]

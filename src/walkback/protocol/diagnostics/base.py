@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from walkback.protocol.diagnostics.broken_sites import first_non_finite
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold
 from walkback.protocol.diagnostics.reading_maker import ReadingMaker as ReadingMaker
 from walkback.protocol.records import Interval, Measurements, Reading, State
@@ -59,8 +60,7 @@ class Diagnostic:
     """What it measures. The first is the one that is judged, where `judge` is not overridden."""
 
     fires_alone: ClassVar[str] = ""
-    """What is said in short where nothing else fires, by a diagnostic that fires on healthy networks too; no full stop
-    at its end."""
+    """What is said where nothing else fires, by a diagnostic that fires on healthy networks too; without full stop."""
     reason: ClassVar[str] = ""
     """What a firing adds to the words of a verdict; the meaning where it is empty."""
     subject: ClassVar[str] = ""
@@ -88,7 +88,7 @@ class Diagnostic:
 
     @classmethod
     def remedy_for(cls, case: str | None) -> str:
-        """What to do next where it fires for this reason: `GradientFloor.remedy_for("confident")`.
+        """What to do next where it fires for this reason.
 
         Args:
             case: why it fires, as the reading says; None where it does not say.
@@ -294,13 +294,3 @@ def without_reference(measured: Measurements, otherwise: str) -> str:
     """Why a value of the gradient is missing: there is no reference for it, or something else."""
     check = measured.reference_check
     return check.reason if check is not None and check.reason else otherwise
-
-
-def first_broken(counts: tuple[int, ...] | None) -> int | None:
-    """The first site with a non-finite sample."""
-    return next((site for site, count in enumerate(counts or ()) if count), None)
-
-
-def first_non_finite(values: tuple[float, ...]) -> int | None:
-    """The first site whose value is NaN or infinite."""
-    return next((site for site, x in enumerate(values) if x - x != 0), None)

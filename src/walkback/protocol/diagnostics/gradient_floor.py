@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.diagnostics.base import (
-    Diagnostic,
-    ReadingMaker,
-    first_broken,
-    first_non_finite,
-    without_reference,
-)
+from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker, without_reference
+from walkback.protocol.diagnostics.broken_sites import first_broken, first_non_finite
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, log_grid
 from walkback.protocol.diagnostics.some_sites import deepest_norm, gradient_at_some
 from walkback.protocol.records import Measurements, Reading

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from walkback.protocol.diagnostics.base import Diagnostic, first_non_finite
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.broken_sites import first_non_finite
 from walkback.protocol.diagnostics.declare import BOUND_THE_STREAM, Quantity, Threshold, log_grid
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.wording import written

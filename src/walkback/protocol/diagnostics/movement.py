@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from walkback.protocol.diagnostics.base import Diagnostic, first_non_finite
+from walkback.protocol.diagnostics.base import Diagnostic
+from walkback.protocol.diagnostics.broken_sites import first_non_finite
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, log_grid
 from walkback.protocol.diagnostics.init_growth import NOT_ASKED
 from walkback.protocol.records import Measurements, Reading

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker, first_broken, first_non_finite
+from walkback.protocol.diagnostics.base import Diagnostic, ReadingMaker
+from walkback.protocol.diagnostics.broken_sites import first_broken, first_non_finite
 from walkback.protocol.diagnostics.declare import BOUND_THE_STREAM, Quantity, Scalar, Threshold, log_grid
 from walkback.protocol.diagnostics.some_sites import deepest_norm, growth_at_some
 from walkback.protocol.records import Interval, Measurements, Reading, growth
