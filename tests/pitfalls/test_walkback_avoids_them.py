@@ -19,8 +19,8 @@ from walkback.pitfalls.small_network import deep_draws, small_network
 from walkback.pitfalls.typed_numbers import unsupported
 from walkback.protocol import numerics
 from walkback.protocol.alignment import aggregation_orders
-from walkback.protocol.baseline import accuracy
 from walkback.protocol.carrying import carried_by_one
+from walkback.protocol.counted import accuracy
 
 DATA = DataSpec((16,), classes=10)
 
