@@ -214,7 +214,7 @@ def test_replay_of_a_broken_file_exits_2_and_writes_nothing(tmp_path):
     (tmp_path / "bad.json").write_text('{"reports": 3')
     done = walkback("replay", tmp_path / "bad.json", "--json", tmp_path / "out.json")
     assert done.returncode == 2
-    assert "bad.json is not JSON" in done.stderr
+    assert "bad.json breaks off" in done.stderr
     assert not (tmp_path / "out.json").exists()
 
 

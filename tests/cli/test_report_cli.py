@@ -87,10 +87,10 @@ def test_without_a_form_it_is_printed():
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "is not JSON"),
-        ("{", "is not JSON"),
+        ("", "is empty"),
+        ("{", "breaks off"),
         ("[]", "no networks"),
-        ("{}", "not a record that replay knows"),
+        ("{}", "not a record"),
         ('{"result_version": 1}', "is not the result of a run"),
         ('{"audit_version": 1}', "is corrupt"),
         ('{"schema_version": 99, "readings": []}', "schema_version 99"),

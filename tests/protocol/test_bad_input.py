@@ -27,7 +27,7 @@ def refused(error, match, model=None, batches=None, **options):
         (None, r"eval_batches is NoneType; expected an iterable of \(inputs, targets\)"),
         (X, r"eval_batches is Tensor; expected an iterable"),
         ({"inputs": X, "labels": Y}, r"eval_batches is dict; expected an iterable"),
-        ((X, Y), r"batch 0 is Tensor, without targets.*expected \(inputs, targets\)"),
+        ((X, Y), r"one \(inputs, targets\) pair; pass a list"),
         ([X], r"batch 0 is Tensor, without targets"),
         ([(X,)], r"batch 0 is a tuple of 1, without targets"),
         ([(X, X, Y)], r"batch 0 is a tuple of 3.*For several inputs: \(\(input_1, input_2\), targets\)"),
@@ -40,7 +40,7 @@ def refused(error, match, model=None, batches=None, **options):
         ([(X, None)], r"the targets of batch 0 are NoneType"),
         ([(X, Y + 1)], r"the labels run from 1 to 3, but the model has 3 classes; expected 0 … 2"),
         ([(X, Y - 1)], r"the labels run from -1 to 1, but the model has 3 classes"),
-        ([(X, Y.float())], r"logits of shape \(20, 3\) with torch.float32 targets of shape \(20,\) do not.*pass loss="),
+        ([(X, Y.float())], r"logits of shape \(20, 3\) with torch.float32 targets of shape \(20,\) do not fit.*long"),
         ([(X, torch.rand(20, CLASSES))], r"targets of shape \(20, 3\) do not fit cross-entropy"),
     ],
 )

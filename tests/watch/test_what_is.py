@@ -120,7 +120,7 @@ def test_replay_names_what_came(tmp_path, name, told):
     (tmp_path / name).write_text(json.dumps(FILES[name][0]))
     with pytest.raises(RecordError) as refused:
         replay(tmp_path / name)
-    assert f"{name} is {told}, not a record that replay knows" in str(refused.value)
+    assert f"{name} is {told}, not a record" in str(refused.value)
 
 
 def test_a_study_of_a_log_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from walkback.errors import WalkbackWarning
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.judge import judge
-from walkback.protocol.panels import DECIDING, panel_named
+from walkback.protocol.panels import DECIDING
 from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.records import DiagnosticReport, Reading, State, StoredVerdict
 from walkback.protocol.schema import shortened
@@ -84,7 +84,8 @@ def _not_requiring_all(name: str, record: DiagnosticReport, judged: DiagnosticRe
     """What a panel says where only the published words were `incomplete`, which does not show what was asked for."""
     if not record.verdict.startswith(INCOMPLETE):
         return judged.verdicts[name].words
-    return panel_named(name).verdict(judged.readings, measured=judged.measurements).words
+    verdict = judge(judged.measurements, record.thresholds).verdicts.get(name)
+    return verdict.words if verdict is not None else ""
 
 
 def version_of(record: DiagnosticReport) -> str:

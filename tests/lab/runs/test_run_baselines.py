@@ -103,7 +103,7 @@ def test_a_baseline_says_that_it_is_one(store):
     config = tiny("dfa", freezing="blocks")
     train_or_resume(config, store)
     notes = finished_report(store, config).notes
-    assert "it is a baseline" in notes
+    assert "(d) does not apply" in notes
     assert "Γ at those sites says nothing of training" in notes
 
 
