@@ -117,7 +117,7 @@ class _Static(tuple[Any, Any]):
 def _same(one: Any, two: Any) -> bool:
     try:
         return type(one) is type(two) and bool(one == two)
-    except Exception:  # arrays are equal in many places or few
+    except (TypeError, ValueError):  # the truth value of an array of several entries is not defined
         return False
 
 

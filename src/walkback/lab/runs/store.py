@@ -140,7 +140,7 @@ class StoredRun:
         """Bring the trace and a checkpoint to where they can be read; in a folder they are there."""
 
     def start_anew(self) -> None:
-        """Let go of what cannot be gone on from; its checkpoints would outlive those of the epochs to come."""
+        """Drop what cannot be resumed: old checkpoints would otherwise outlast those of the new epochs."""
         from walkback.lab.runs import checkpoint
 
         checkpoint.keep_newest(self.checkpoints, 0)

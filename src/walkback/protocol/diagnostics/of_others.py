@@ -1,4 +1,4 @@
-"""Diagnostics of other packages are run so that a fault of theirs is told in one line and stops nothing else. No torch.
+"""Runs diagnostics of other packages: a failure of theirs is reported in one line and stops nothing else. No torch.
 
 A fault of one of walkback's own diagnostics is raised: to leave it out would hide a defect of this package.
 """

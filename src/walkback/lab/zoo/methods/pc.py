@@ -53,7 +53,7 @@ class PC(Method):
     a_l = f_l(z_{l−1}) − z_l at the settled states; block l follows it at z_{l−1}, and the head its own loss at z_L. The
     penalty is on the branches there. With `inference=errors` and `steps=1` a_l is step · g_l, which is
     backpropagation's own credit, and the identity check of a report says so. Where the stem has no weights, z_0 is data
-    and clamped; nothing follows a_0 then, which is told as ∂F/∂z_0, what the error of a state that settles comes to.
+    and clamped; nothing follows a_0 then, and it is reported as ∂F/∂z_0, the error of a settled state.
     """
 
     paper: ClassVar[str] = (
