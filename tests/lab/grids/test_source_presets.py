@@ -30,6 +30,15 @@ def test_dfa_without_a_norm_and_without_skips():
     assert {(tuple(labels(grid)), grid.epochs, grid.baselines) for grid in (bare, skipless)} == {(("dfa",), 100, False)}
 
 
+def test_causes_differ_in_one_setting_from_the_runs_of_the_claim():
+    (bare,), (causes,) = preset("source_no_norm"), preset("causes_no_norm")
+    shared = ("epochs", "settings", "architecture", "data", "baselines")
+    assert all(getattr(causes, name) == getattr(bare, name) for name in shared)
+    (plain,) = bare.rows
+    for row in causes.rows:
+        assert len(dict(set(row.options.items()) ^ set(plain.options.items()))) == 1
+
+
 def test_the_penalty_begins_with_the_strengths_that_most_claims_are_on():
     (grid,) = preset("source_penalty")
     strong, weak = ([f"{method}:penalty={strength}" for method in LOCAL] for strength in ("0.01", "0.0001"))

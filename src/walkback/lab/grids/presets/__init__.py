@@ -34,6 +34,7 @@ PRESETS = Registry(
         "no_terminal_norm": f"{_RECORD}:no_terminal_norm",
         "bridge_variants": f"{_RECORD}:bridge_variants",
         "causes": f"{_RECORD}:causes",
+        "causes_no_norm": f"{_SOURCE}:causes_no_norm",
         "vit_mini": f"{_RECORD}:vit_mini",
         "false_positives": f"{_RECORD}:false_positives",
         "width": f"{_RECORD}:width",

@@ -50,6 +50,15 @@ def _dfa_alone(name: str, **shape: Any) -> GridConfig:
     return on_cifar10(_rows(["dfa"]), settings=settings, baselines=False, called=name, **length)
 
 
+def causes_no_norm() -> tuple[GridConfig, ...]:
+    """What might keep DFA without a terminal norm from the published growth, one change at a time, on one seed."""
+    changes = ({"rms_epsilon": 0.0}, {"credit_site": "written"}, {"feedback_of": "site"}, {"credit_norm": "none"})
+    rows = tuple(_row(":".join(["dfa", *(f"{k}={v}" for k, v in change.items())]), "dfa", change) for change in changes)
+    settings = {"architecture_options": {"terminal_norm": False}}
+    length = {"epochs": LONG_EPOCHS, "published_epochs": LONG_EPOCHS, "seeds": SEEDS[:1]}
+    return (on_cifar10(rows, settings=settings, baselines=False, called="causes_no_norm", **length),)
+
+
 def source_penalty() -> tuple[GridConfig, ...]:
     """λ over the local methods, the strengths that the most claims are on first.
 
