@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from walkback.addresses import allow
@@ -46,12 +46,11 @@ def read_for(panel: Panel, measured: Measurements, thresholds: DiagnosticThresho
 
 
 def verdicts_on(
-    measured: Measurements, thresholds: DiagnosticThresholds, deciding: str, require_all: bool = False
+    measured: Measurements, deciding: str, read_under: Callable[[Panel], tuple[Reading, ...]], require_all: bool = False
 ) -> dict[str, PanelVerdict]:
     """The verdict of every panel that has something to say, and of those that reports always have."""
     panels: dict[str, Panel] = dict(PANELS.loaded()) | {deciding: PANELS.load(deciding)}
-    common = read(measured, thresholds)
-    readings = {n: read_for(panel, measured, thresholds) if panel.fixed else common for n, panel in panels.items()}
+    readings = {name: read_under(panel) for name, panel in panels.items()}
     always = {deciding, APRIL_2026.name}
     return {
         name: panel.verdict(readings[name], require_all, measured)
@@ -114,7 +113,7 @@ def judge(
         notes=notes,
         seed=seed,
         thresholds=limits,
-        **judged_by(deciding, measured, limits, require_all),
+        **judged_by(deciding, measured, limits, require_all, readings),
         warnings=tuple(warnings),
         provenance=provenance or {},
     )
@@ -131,12 +130,22 @@ def under(report: DiagnosticReport, panel: str, require_all: bool = False) -> Di
 
 
 def judged_by(
-    deciding: str, measured: Measurements, thresholds: DiagnosticThresholds, require_all: bool = False
+    deciding: str,
+    measured: Measurements,
+    thresholds: DiagnosticThresholds,
+    require_all: bool = False,
+    readings: tuple[Reading, ...] | None = None,
 ) -> dict[str, Any]:
-    """The fields of a report that follow from its measurements."""
+    """The fields of a report that follow from its measurements; `readings` under these thresholds, if known."""
     panel: Panel = PANELS.load(deciding)
-    verdicts = verdicts_on(measured, thresholds, deciding, require_all)
-    shown = listed(read_for(panel, measured, thresholds), panel)
+    # Read once for all panels that share the thresholds: studies judge every epoch of every run.
+    common = read(measured, thresholds) if readings is None else readings
+
+    def read_under(panel: Panel) -> tuple[Reading, ...]:
+        return read_for(panel, measured, thresholds) if panel.fixed else common
+
+    verdicts = verdicts_on(measured, deciding, read_under, require_all)
+    shown = listed(read_under(panel), panel)
     members = [reading for reading in shown if panel.member(reading.letter) is not None]
     return {
         "readings": shown,
