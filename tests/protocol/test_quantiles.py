@@ -34,7 +34,9 @@ def test_the_student_quantile_against_printed_tables():
     assert [round(student_reach(degrees, 0.99), 3) for degrees in (1, 2, 9, 30)] == [63.657, 9.925, 3.250, 2.750]
 
 
-@pytest.mark.parametrize(("heads", "throws"), [(0, 0), (0, 1), (1, 1), (3, 7), (0, 2000), (900, 2000), (24_800, 50_000)])
+@pytest.mark.parametrize(
+    ("heads", "throws"), [(0, 0), (0, 1), (1, 1), (3, 7), (0, 2000), (900, 2000), (24_800, 50_000)]
+)
 def test_the_tail_of_a_coin_is_scipys(heads, throws):
     assert coin_tail(heads, throws) == pytest.approx(float(bdtr(heads, throws, 0.5)), rel=1e-9)
 
