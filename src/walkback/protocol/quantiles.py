@@ -1,4 +1,4 @@
-"""How far an interval reaches, in standard errors: quantiles of the normal and of Student's distribution; a coin's tail.
+"""How far an interval reaches, in standard errors: normal and Student's quantiles; and the tail of a fair coin.
 
 Judging needs these three and nothing else of SciPy, so it does without: of the core's libraries that one would be the
 largest. Tests hold all against SciPy, and quantiles against each other where they meet.
