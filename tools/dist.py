@@ -1,7 +1,7 @@
 """Build what is released and try it as somebody who gets it: python tools/dist.py (`make dist`).
 
-The sdist, and the wheel made from it, are checked by twine. The wheel goes into a new venv that holds nothing else; there
-the packaged demo runs, and the tests of tools/pythons.py, read from the unpacked sdist. Leaves results/dist.json.
+The sdist, and the wheel made from it, are checked by twine. The wheel goes into a new venv that holds nothing else;
+there the packaged demo runs, and the tests of tools/pythons.py, read from the unpacked sdist. Leaves results/dist.json.
 """
 
 from __future__ import annotations
