@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests run in two processes, and small networks are no faster with more threads.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint docs record bench slurm fuzz mutants torture audit-deps reliability clean
+.PHONY: demo test test-all lint docs record bench slurm fuzz mutants torture audit-deps reliability dist pythons clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkback demo
@@ -56,6 +56,14 @@ torture: $(VENV)/.dev
 audit-deps: $(VENV)/.torture
 	$(BIN)/pip-audit --strict --skip-editable
 
+# Both need the network. dist leaves dist/ and results/dist.json, pythons a row for each session in results/pythons.json.
+dist: $(VENV)/.release
+	$(BIN)/python tools/dist.py
+
+# Interpreters of pyenv are found where they are; SESSIONS="core-3.12 lowest" runs some.
+pythons: $(VENV)/.release
+	PATH="$$PATH$$(printf ':%s' "$$HOME"/.pyenv/versions/*/bin)" $(BIN)/nox $(if $(SESSIONS),-s $(SESSIONS))
+
 reliability: $(VENV)/.dev
 	$(BIN)/python tools/reliability.py
 
@@ -75,5 +83,9 @@ $(VENV)/.torture: $(VENV)/.dev
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[torture]"
 	touch $@
 
+$(VENV)/.release: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet "build>=1.2" "twine>=6.1" "nox>=2024.10"
+	touch $@
+
 clean:
-	rm -rf .mutants .torture $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .nox dist .mutants .torture $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

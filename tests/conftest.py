@@ -3,10 +3,15 @@
 import signal
 
 import pytest
-import torch
 from hypothesis import settings
 
-torch.set_num_threads(1)
+try:
+    import torch
+except ModuleNotFoundError:  # tools/torch_free.py names the tests that run without it
+    torch = None
+
+if torch is not None:
+    torch.set_num_threads(1)
 # A shell that starts jobs in the background has them ignore Ctrl-C, and whatever they start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A first call that imports or compiles something is slow on a busy machine, and that is no finding.
@@ -16,7 +21,8 @@ settings.load_profile("walkback")
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    torch.manual_seed(0)
+    if torch is not None:
+        torch.manual_seed(0)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from walkback.addresses import is_address
 from walkback.errors import InputError, UnknownName
 from walkback.lint import RULES
+from walkback.lint.chains import refuse_deep
 from walkback.lint.module import Module
 from walkback.lint.noqa import silenced
 from walkback.lint.rule import Broken, Finding, Hit, Rule
@@ -80,6 +82,8 @@ def check_source(source: str, path: str, rules: Sequence[Rule]) -> list[Finding]
     """The findings in one text, those silenced by `# noqa` left out; text that is no Python raises SyntaxError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an invalid escape in someone's string is none of our business
+        if sys.version_info < (3, 11):  # later ones raise RecursionError by themselves
+            refuse_deep(source)
         tree = ast.parse(source)
     quiet, lines = silenced(source), source.splitlines()
     found = (_located(hit, rule, path, lines) for rule, hit in hits(tree, rules))

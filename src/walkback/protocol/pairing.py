@@ -152,10 +152,10 @@ class Pairs:
     @property
     def p_value(self) -> float:
         """McNemar's exact test, two-sided: of the samples on which they differ, is each right equally often?"""
-        from scipy.special import bdtr
+        from walkback.protocol.quantiles import coin_tail
 
         differ, fewer = self.first + self.second, min(self.first, self.second)
-        return min(1.0, 2 * float(bdtr(fewer, differ, 0.5))) if differ else 1.0
+        return min(1.0, 2 * coin_tail(fewer, differ)) if differ else 1.0
 
     def difference_interval(self, level: float) -> Interval:
         """Newcombe's interval for a difference of paired proportions, in percentage points.
@@ -190,8 +190,7 @@ class Pairs:
         samples that either got wrong, narrowed by what the pairs share. With a `share` below 1 the samples count as
         so many fewer.
         """
-        from scipy.special import ndtri
-
+        from walkback.protocol.quantiles import normal_reach
         from walkback.protocol.records import Interval
 
         wrong = share * (self.first + self.second + self.neither)
@@ -201,7 +200,7 @@ class Pairs:
         share_1, share_2 = (mine + 1) / (wrong + 2), (others + 1) / (wrong + 2)
         apart = sqrt((share * (self.first + self.second) + 2) / ((mine + 1) * (others + 1)))
         narrowed = apart / (sqrt((1 - share_1) / (mine + 1)) + sqrt((1 - share_2) / (others + 1)))
-        z = narrowed * float(ndtri((1 + level) / 2))
+        z = narrowed * normal_reach(level)
         (low_1, high_1), (low_2, high_2) = _wilson_limits(mine, wrong, z), _wilson_limits(others, wrong, z)
         return Interval(
             low=1 - high_1 / low_2 if low_2 > 0 else -LARGEST_LOSS,

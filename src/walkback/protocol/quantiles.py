@@ -1,13 +1,13 @@
-"""How far an interval reaches, in standard errors: quantiles of the normal and of Student's distribution.
+"""How far an interval reaches, in standard errors: normal and Student's quantiles; and the tail of a fair coin.
 
-Judging needs these two and nothing else of SciPy, so it does without: of the core's libraries that one would be the
-largest. Tests hold both against SciPy, and against each other where they meet.
+Judging needs these three and nothing else of SciPy, so it does without: of the core's libraries that one would be the
+largest. Tests hold all against SciPy, and quantiles against each other where they meet.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import cos, pi, sin, sqrt, tan
+from math import cos, log, pi, sin, sqrt, tan
 from statistics import NormalDist
 
 import numpy as np
@@ -19,6 +19,17 @@ HALVINGS = 60
 def normal_reach(level: float) -> float:
     """z with P(|Z| ≤ z) = level, Z normal."""
     return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def coin_tail(heads: int, throws: int) -> float:
+    """P(H ≤ heads) of so many throws of a fair coin.
+
+    A sum of products in logarithms, because 2^−throws itself is 0 from 1,075 throws on.
+    """
+    rising = np.arange(1, heads + 1)
+    logs = np.append(0.0, np.cumsum(np.log((throws + 1 - rising) / rising)))
+    largest = float(logs.max())
+    return min(1.0, float(np.exp(logs - largest).sum() * np.exp(largest - throws * log(2))))
 
 
 @lru_cache(maxsize=256)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import walkback
@@ -18,9 +19,12 @@ def stamp() -> dict[str, object]:
 
 
 def versions() -> dict[str, str]:
-    """walkback, Python and the libraries that numbers depend on."""
-    libraries = {name: version(name) for name in ("torch", "numpy", "safetensors")}
-    return {"walkback": walkback.__version__, "python": platform.python_version(), **libraries}
+    """walkback, Python and those of the libraries that numbers depend on which are here: studies need no torch."""
+    found = {"walkback": walkback.__version__, "python": platform.python_version()}
+    for name in ("torch", "numpy", "safetensors"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def now() -> str:
