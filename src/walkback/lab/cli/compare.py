@@ -56,11 +56,12 @@ def compare(
     architecture: Annotated[str | None, typer.Option("--arch", help="resmlp, gpt, …", rich_help_panel=WHAT)] = None,
     data: Annotated[str | None, typer.Option(help="cifar10, digits, …", rich_help_panel=WHAT)] = None,
     budget: Annotated[
-        int | None, typer.Option(metavar="N", help="Learning rates that each arm tries. Default: 3.", rich_help_panel=WHAT)
+        int | None,
+        typer.Option(metavar="N", help="Learning rates that each arm tries. Default: 3.", rich_help_panel=WHAT),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(metavar="K", help="Seeds that its best rate is trained with. Default: 3.",
-                                 rich_help_panel=WHAT)
+        int | None,
+        typer.Option(metavar="K", help="Seeds that its best rate is trained with. Default: 3.", rich_help_panel=WHAT),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: 30.", rich_help_panel=WHAT)] = None,
     validation: Annotated[
@@ -69,10 +70,16 @@ def compare(
     ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE…", help="Any other setting of every run, such as arch.width=64.",
-                     rich_help_panel=WHAT),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE…",
+            help="Any other setting of every run, such as arch.width=64.",
+            rich_help_panel=WHAT,
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What the record is called. Default: by network, data, epochs.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the record is called. Default: by network, data, epochs.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List finished and missing runs; train nothing.")] = False,
     untrained: Annotated[
         bool, typer.Option("--no-train", help="Compare what is finished; the rest is listed as missing.")
@@ -82,7 +89,9 @@ def compare(
     ] = False,
     page: Annotated[
         Path | None,
-        typer.Option("--page", metavar="FILE", help="Write the page of the field, such as docs/FIELD.md, from records."),
+        typer.Option(
+            "--page", metavar="FILE", help="Write the page of the field, such as docs/FIELD.md, from records."
+        ),
     ] = None,
     precision: PrecisionOption = None,
     device: DeviceOption = AUTO,
@@ -106,7 +115,9 @@ def compare(
     require_writable([page], [results])
     if page is not None and preset is None and not any(given.values()):
         return _write_page(page, results)
-    comparisons = comparisons_from(preset, given, assignments or [], name, precision, default="field" if estimate else "")
+    comparisons = comparisons_from(
+        preset, given, assignments or [], name, precision, default="field" if estimate else ""
+    )
     if estimate:
         return _estimate(comparisons, results)
     store = open_store(runs, results / "runs")
@@ -142,7 +153,9 @@ def _compared(comparisons: Sequence[Comparison], store: RunStore, results: Path,
         write_comparison(path, record)
         print_comparison(record, path, output())
         lacking = 3 if missing_runs_of(record) else 0
-        status = EXIT_ERROR if EXIT_ERROR in (status, EXIT_ERROR if failed_runs(record) else 0) else max(status, lacking)
+        status = (
+            EXIT_ERROR if EXIT_ERROR in (status, EXIT_ERROR if failed_runs(record) else 0) else max(status, lacking)
+        )
     return status
 
 

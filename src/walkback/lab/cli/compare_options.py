@@ -74,7 +74,9 @@ def command_of(comparison: Comparison) -> str:
     words += ["--seeds", str(comparison.seeds), "--epochs", str(comparison.epochs)]
     words += ["--validation", f"{comparison.validation:g}"]
     for key, value in comparison.settings.items():
-        table = {f"{SECTIONS[key]}.{option}": each for option, each in value.items()} if key in SECTIONS else {key: value}
+        table = (
+            {f"{SECTIONS[key]}.{option}": each for option, each in value.items()} if key in SECTIONS else {key: value}
+        )
         words += [part for place, each in table.items() for part in ("--set", f"{place}={_literal(each)}")]
     return shlex.join([*words, *(["--name", comparison.called] if comparison.called else [])])
 

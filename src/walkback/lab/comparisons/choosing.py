@@ -37,9 +37,7 @@ def tried(comparison: Comparison, arm: GridRow, store: RunStore, errors: Mapping
     return [_tried(comparison, arm, rate, store, errors) for rate in comparison.rates(arm)]
 
 
-def _tried(
-    comparison: Comparison, arm: GridRow, rate: float, store: RunStore, errors: Mapping[str, str]
-) -> Tried:
+def _tried(comparison: Comparison, arm: GridRow, rate: float, store: RunStore, errors: Mapping[str, str]) -> Tried:
     config = comparison.tuning_run(arm, rate)
     stored = store.run(config)
     if not stored.finished:
