@@ -1,4 +1,4 @@
-"""Make anew what follows from the runs on record: audits, studies, the page of evidence, that of the field, figures, README's picture.
+"""Make anew what follows from the runs on record: audits, studies, comparisons, pages, figures, README's picture.
 
     make record                  # or: python tools/record.py
 

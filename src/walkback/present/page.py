@@ -21,7 +21,7 @@ class Grid(NamedTuple):
 
 
 class Links(str):
-    """A cell of one or several links: on a terminal its words, in Markdown each leading to its address, if it has one."""
+    """A cell of one or several links: on a terminal its words, in Markdown each with its address."""
 
     pairs: Sequence[tuple[str, str]]
 

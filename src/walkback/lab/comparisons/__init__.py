@@ -1,1 +1,1 @@
-"""Methods compared fairly: as many learning rates for each, chosen on validation samples, and the test split read once."""
+"""Methods compared fairly: as many rates for each, chosen on validation samples; the test split is read once."""

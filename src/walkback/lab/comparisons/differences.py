@@ -1,4 +1,4 @@
-"""Accuracies over seeds, and differences in pairs: by seed, and by test sample. All statistics are SciPy's. No torch."""
+"""Accuracies over seeds, and differences in pairs: by seed, and by sample. All statistics are SciPy's. No torch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def over_seeds(values: Sequence[float]) -> dict[str, Any]:
 def paired(first: Bits, second: Bits) -> dict[str, Any]:
     """Accuracy of the first less that of the second, with two intervals of Student's paired test.
 
-    `seeds`: over the seeds, each of which both have: what other seeds would give. `samples`: over the test samples, each
-    with its share of right answers over the seeds (and its tokens): what other samples would give these networks.
+    `seeds`: over the seeds, each of which both have: what other seeds would give. `samples`: over the test samples,
+    each with its share of right answers over the seeds (and its tokens): what other samples would give.
     """
     one, other = (np.stack([_per_sample(bits) for bits in each]) for each in (first, second))
     difference = one.mean(axis=1) - other.mean(axis=1)

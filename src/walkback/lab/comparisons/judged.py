@@ -9,8 +9,8 @@ from walkback.lab.runs.baselines import joined_report
 from walkback.lab.runs.functional_record import RHO, mean_over_deep_blocks
 from walkback.protocol.diagnostics.depth_gain import DepthGain
 from walkback.protocol.diagnostics.residual_growth import ResidualGrowth
-from walkback.protocol.judge import judge
 from walkback.protocol.json_codec import number
+from walkback.protocol.judge import judge
 from walkback.protocol.readings import Reading
 from walkback.protocol.records import DiagnosticReport
 

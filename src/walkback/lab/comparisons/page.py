@@ -20,20 +20,20 @@ INTRODUCTION = (
     "Most neural networks are trained by backpropagation: the error at the output is sent back through the network, so "
     "that each layer learns how the error would change if the layer changed. This is the gradient. Many methods have "
     "been proposed that do without. This page trains them on the same networks and data under one protocol, and asks "
-    "four questions of each: does it learn, do its layers matter, is what it tells its layers right, and is the network "
-    "that it leaves healthy?"
+    "four questions of each: does it learn, do its layers matter, is what it tells its layers right, and is the "
+    "network that it leaves healthy?"
 )
 DEFINITIONS = (
     ("method", "A rule for changing the weights of a network, with the default options that it has in this project."),
     ("BP", "Backpropagation, the usual method, trained here beside the others."),
     ("block", "One of the layers, or groups of layers, between the first layer (the stem) and the last (the head)."),
-    ("frozen", "The same network whose blocks stay at their random start; only stem and head learn, by BP. A method that "
-     "is no better than this has not shown that it trains its blocks."),
-    ("learning rate", "How large a step of training is. Every method, BP and the frozen arm try the same number of rates, "
-     "the same multiples of the default."),
+    ("frozen", "The same network whose blocks stay at their random start; only stem and head learn, by BP. A method "
+     "that is no better than this has not shown that it trains its blocks."),
+    ("learning rate", "How large a step of training is. Every method, BP and the frozen arm try the same number of "
+     "rates, the same multiples of the default."),
     ("validation samples", "Samples that are cut off the training data. The rate is chosen on them."),
-    ("test accuracy", "The share of right answers to samples that nothing was trained on or chosen by. On text, an answer "
-     "is the next character, and the loss is in nats (perplexity: e to the loss)."),
+    ("test accuracy", "The share of right answers to samples that nothing was trained on or chosen by. On text, an "
+     "answer is the next character, and the loss is in nats (perplexity: e to the loss)."),
     ("interval", "Where the mean over other seeds would lie, with 95 % confidence (Student). A seed is a random start. "
      "Differences are in pairs: both methods start from the same weights and see the same batches."),
     ("depth gain", "The share of the frozen arm's errors that training the blocks removes."),
@@ -41,12 +41,12 @@ DEFINITIONS = (
     ("Γ", "The cosine between credit and the true gradient, averaged over all blocks but the first: 1 is the same "
      "direction, 0 has nothing to do with it. z: how many standard deviations that is above credit from fresh random "
      "feedback."),
-    ("ρ", "How well the credit foretells changes of the loss when a block's output is nudged at random: 1 is perfectly, 0 "
-     "not at all."),
+    ("ρ", "How well the credit foretells changes of the loss when a block's output is nudged at random: 1 is "
+     "perfectly, 0 not at all."),
     ("growth", "By how much one block multiplies the size of what passes through it, at most over blocks and runs."),
-    ("panel", "A list of measurements and the rule that makes a verdict of them. “fail” means that the network is broken "
-     "in a way that accuracy does not show. calibrated has thresholds fitted on networks of known state; april2026 and "
-     "june2026 are published ones, and fail many healthy networks (VALIDITY.md says how many)."),
+    ("panel", "A list of measurements and the rule that makes a verdict of them. “fail” means that the network is "
+     "broken in a way that accuracy does not show. calibrated has thresholds fitted on networks of known state; "
+     "april2026 and june2026 are published ones, and fail many healthy networks (VALIDITY.md says how many)."),
 )  # fmt: skip
 
 
@@ -93,13 +93,13 @@ def _in_short(records: Mapping[str, Mapping[str, Any]]) -> list[Part]:
 
 def _protocol(cost: Mapping[str, Any]) -> list[Part]:
     parts: list[Part] = [
-        "For each network, every arm tries as many learning rates as every other, with one seed. The best, by validation "
-        "accuracy or on text by validation loss, is trained again with several seeds, on the same samples, for as many "
-        "epochs. Only those final runs read the test data, each once, after its last step. A best rate at the end of the "
-        "rates tried is marked (!): a better one may lie beyond. Whether a network is broken is judged with the frozen arm "
-        "of the same seed, at its own best rate.",
-        "The first command trains what is missing and goes on where it was stopped, the second makes this page from the "
-        "records:",
+        "For each network, every arm tries as many learning rates as every other, with one seed. The best, by "
+        "validation accuracy or on text by validation loss, is trained again with several seeds, on the same samples, "
+        "for as many epochs. Only those final runs read the test data, each once, after its last step. A best rate at "
+        "the end of the rates tried is marked (!): a better one may lie beyond. Whether a network is broken is judged "
+        "with the frozen arm of the same seed, at its own best rate.",
+        "The first command trains what is missing and goes on where it was stopped, the second makes this page from "
+        "the records:",
         Code("walkback lab compare --preset field\nwalkback lab compare --page docs/FIELD.md"),
     ]
     if cost:

@@ -22,7 +22,7 @@ from walkback.lab.runs.config import RunConfig, merged
 from walkback.protocol.schema import Record
 
 BP, FROZEN = "bp", "frozen"
-"""The two arms that every comparison has: backpropagation, and backpropagation of stem and head around random blocks."""
+"""The arms that every comparison has: backpropagation, and that of stem and head alone, around random blocks."""
 TUNING_SEED = 7
 SEEDS = (*RECORDED_SEEDS, 789, 1011)
 STEP = 10**0.5

@@ -28,8 +28,8 @@ COMPARISON_VERSION = 1
 Results = Mapping[int, Mapping[str, Any]]
 """The results of the finished final runs of an arm, by seed."""
 READS = (
-    "Rates were chosen on validation samples, which were cut off the training split; runs that try a rate never read the "
-    "test split. A final run reads it once, after its last step: nothing was chosen by it."
+    "Rates were chosen on validation samples, which were cut off the training split; runs that try a rate never read "
+    "the test split. A final run reads it once, after its last step: nothing was chosen by it."
 )
 
 

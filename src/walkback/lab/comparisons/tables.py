@@ -1,4 +1,4 @@
-"""A record of a comparison as tables: scores and differences, and what is known of credit, depth and health. No torch."""
+"""A comparison as tables: scores and differences, and what is known of credit, depth and health. No torch."""
 
 from __future__ import annotations
 

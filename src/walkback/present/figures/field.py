@@ -1,4 +1,4 @@
-"""The field at a glance: methods by networks, what each gains over random blocks, where its credit points, what is broken.
+"""The field at a glance: what each method gains over random blocks, where its credit points, and what is broken.
 
 Narrow and tall, so that it can be read on a phone. A cell says in words and shapes what it says in colour.
 """
@@ -96,7 +96,9 @@ def _needle(axes: Axes, x: float, y: float, gamma: float) -> None:
     centre = x + 0.13
     axes.annotate(
         "", (centre + dx, y + dy), xytext=(centre - dx, y - dy),
-        arrowprops={"arrowstyle": "-|>", "color": DARK, "linewidth": 0.8, "mutation_scale": 5, "shrinkA": 0, "shrinkB": 0},
+        arrowprops={
+            "arrowstyle": "-|>", "color": DARK, "linewidth": 0.8, "mutation_scale": 5, "shrinkA": 0, "shrinkB": 0,
+        },
     )  # fmt: skip
 
 
