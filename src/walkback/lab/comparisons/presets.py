@@ -16,32 +16,32 @@ from walkback.lab.registry import METHODS
 from walkback.lab.zoo.data_spec import DataSpec
 from walkback.registry import did_you_mean
 
-BUDGET = 3
+BUDGET = 5
 CONTEXT, LETTERS = 64, 84
 ALL = "field"
 
 
 def mlp_mnist() -> Comparison:
     """Two hidden layers, digits: what most papers of the field begin with."""
-    return _everything("mlp", "mnist", DataSpec((1, 28, 28), 10), {"widths": [128, 128]}, epochs=4, seeds=5)
+    return _everything("mlp", "mnist", DataSpec((1, 28, 28), 10), {"widths": [128, 128]}, epochs=15, seeds=5)
 
 
 def resmlp_cifar10() -> Comparison:
     """Four residual blocks on flattened pictures: the network of the protocol, at half its width."""
-    return _everything("resmlp", "cifar10", DataSpec((3, 32, 32), 10), {"width": 128}, epochs=4, seeds=3)
+    return _everything("resmlp", "cifar10", DataSpec((3, 32, 32), 10), {"width": 128}, epochs=12, seeds=3)
 
 
 def small_cnn_cifar10() -> Comparison:
     """Convolutions with few channels."""
     options = {"channels": [8, 16, 32]}
-    return _everything("small_cnn", "cifar10", DataSpec((3, 32, 32), 10), options, epochs=3, seeds=3)
+    return _everything("small_cnn", "cifar10", DataSpec((3, 32, 32), 10), options, epochs=5, seeds=3)
 
 
 def gpt_shakespeare() -> Comparison:
     """A small causal transformer that predicts each next character."""
     spec = DataSpec((CONTEXT,), LETTERS, vocabulary=LETTERS, target_shape=(CONTEXT,))
     options = {"width": 64, "depth": 3, "heads": 4}
-    return _everything("gpt", "shakespeare", spec, options, epochs=2, seeds=3, data_options={"share": 0.1})
+    return _everything("gpt", "shakespeare", spec, options, epochs=4, seeds=3, data_options={"share": 0.1})
 
 
 FIELD: dict[str, Callable[[], Comparison]] = {
