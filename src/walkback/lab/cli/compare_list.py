@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from walkback.cli.output import output
-from walkback.present.page import Page
+from walkback.present.page import Page, Part
 from walkback.present.text_tables import ruled_table
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def print_comparison(record: Mapping[str, Any], path: Path, console: Console) ->
     from walkback.lab.comparisons.record import failed_runs, missing_runs_of
     from walkback.lab.comparisons.tables import health, read_words, remarks, scores
 
-    parts = [scores(record), health(record), read_words(record), *remarks(record)]
+    parts: list[Part] = [scores(record), health(record), read_words(record), *remarks(record)]
     for block in Page(f"comparison {record['name']}", parts).blocks():
         console.print(block)
     for run, error in failed_runs(record):

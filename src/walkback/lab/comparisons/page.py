@@ -38,7 +38,7 @@ DEFINITIONS = (
      "Differences are in pairs: both methods start from the same weights and see the same batches."),
     ("depth gain", "The share of the frozen arm's errors that training the blocks removes."),
     ("credit", "What a method tells each block about how to change its output. Some methods have none."),
-    ("Γ", "The cosine between credit and the true gradient, averaged over all blocks but the first: 1 is the same "
+    ("Γ", "The cosine between credit and the true gradient, averaged over the outputs of all blocks: 1 is the same "
      "direction, 0 has nothing to do with it. z: how many standard deviations that is above credit from fresh random "
      "feedback."),
     ("ρ", "How well the credit foretells changes of the loss when a block's output is nudged at random: 1 is "
