@@ -14,6 +14,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "Engines": ("jax.md", "engines.md"),
     "Pitfalls": ("CHECKLIST.md", "case-studies/*.md", "lint_corpus.md"),
     "Evidence": (
+        "FIELD.md",
         "EVIDENCE.md",
         "REPRODUCTIONS.md",
         "VALIDITY.md",

@@ -1,4 +1,4 @@
-"""Make anew what follows from the runs on record: audits, studies, the page of evidence, figures, README's picture.
+"""Make anew what follows from the runs on record: audits, studies, comparisons, pages, figures, README's picture.
 
     make record                  # or: python tools/record.py
 
@@ -18,7 +18,11 @@ from typing import Any
 
 from headline import make_headline
 
+from walkback.lab.cli.compare_options import command_of
 from walkback.lab.cli.grid_options import grids_from
+from walkback.lab.comparisons.presets import preset
+from walkback.lab.comparisons.publish import publish
+from walkback.lab.comparisons.record import comparison_file, record_of, refuse_another
 from walkback.lab.evidence.results import Results
 from walkback.lab.evidence.table import decide, markdown, tally
 from walkback.lab.grids.grid import GridConfig
@@ -135,6 +139,22 @@ def evidence(results: Path, docs: Path) -> Iterator[str]:
     yield from tally(decided)
 
 
+def comparisons(results: Path) -> Iterator[str]:
+    """The records of the field's comparisons, where runs of theirs are on record."""
+    store = RunStore(results / "runs", results / "runs")
+    for comparison in preset("field"):
+        path = comparison_file(results, comparison.name)
+        begun = any(store.run(config).finished for config in comparison.tuning_runs())
+        if begun or path.exists():
+            refuse_another(path, comparison)
+            yield from _keep(path, record_of(comparison, store, {}, command_of(comparison)))
+
+
+def field(results: Path, docs: Path) -> Iterator[str]:
+    """The page of the field, and its picture."""
+    yield from map(str, publish(results, docs / "FIELD.md"))
+
+
 def figures(results: Path, images: Path) -> Iterator[str]:
     """The pictures of the manual that are of results."""
     for picture, (name, files) in FIGURES.items():
@@ -153,6 +173,8 @@ def main() -> None:
         "audits": audits(results),
         "studies": studies(results, docs / "studies"),
         "evidence": evidence(results, docs),
+        "comparisons": comparisons(results),
+        "the field": field(results, docs),
         "figures": figures(results, docs / "images"),
         "README's picture": make_headline(results, Path("README.md")),
     }

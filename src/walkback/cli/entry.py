@@ -28,6 +28,7 @@ VERBS = {
 LAB_VERBS = {
     "train": "Train one run, or resume it, and print its report.",
     "audit": "Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.",
+    "compare": "Compare methods fairly: the same number of learning rates for each, chosen on validation samples.",
     "study": "Answer a question from recorded audits; it takes seconds and trains nothing.",
     "evidence": "Print each published claim, what was measured here, and whether it was reproduced.",
     "reproduce": "Train the runs behind numbers that others published, and compare them.",

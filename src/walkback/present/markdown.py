@@ -50,7 +50,7 @@ def _parts(report: DiagnosticReport) -> Iterator[str]:
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], aligned: str) -> str:
     """A Markdown table; `aligned` has one letter per column, l or r."""
     rules = ["---:" if letter == "r" else "---" for letter in aligned]
-    lines = [[escape(h) for h in headings], rules, *([escape(c) for c in row] for row in rows)]
+    lines = [[escape(h) for h in headings], rules, *([_cell(c) for c in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -67,6 +67,12 @@ def _diagnostics(report: DiagnosticReport) -> str:
         for r in report.readings
     ]
     return table(("", "diagnostic", "value", "fires when", "reading", "interval"), rows, "llrrll")
+
+
+def _cell(words: str) -> str:
+    """A cell as it is marked up, where it says so itself: see `page.Links`."""
+    marked = getattr(words, "marked", None)
+    return str(marked()) if marked is not None else escape(words)
 
 
 def _interval(reading: Reading) -> str:

@@ -20,6 +20,29 @@ class Grid(NamedTuple):
     aligned: str
 
 
+class Links(str):
+    """A cell of one or several links: on a terminal its words, in Markdown each with its address."""
+
+    pairs: Sequence[tuple[str, str]]
+
+    def __new__(cls, pairs: Sequence[tuple[str, str]]) -> Links:
+        """From words and addresses."""
+        made = super().__new__(cls, " ".join(words for words, _ in pairs))
+        made.pairs = tuple(pairs)
+        return made
+
+    def marked(self) -> str:
+        """The cell as Markdown."""
+        return " ".join(f"[{escape(words)}]({address})" if address else escape(words) for words, address in self.pairs)
+
+
+class Picture(NamedTuple):
+    """A picture beside the page, and what it shows in words."""
+
+    address: str
+    words: str
+
+
 class Heading(NamedTuple):
     """A heading under the title."""
 
@@ -33,7 +56,7 @@ class Code(NamedTuple):
     text: str
 
 
-Part = str | Grid | Heading | Code
+Part = str | Grid | Heading | Code | Picture
 
 
 class Page(NamedTuple):
@@ -57,11 +80,13 @@ class Page(NamedTuple):
 def _markdown(part: Part) -> str:
     if isinstance(part, Code):
         return f"```\n{part.text}\n```"
+    if isinstance(part, Picture):
+        return f"![{escape(part.words)}]({part.address})"
     if isinstance(part, Grid):
         return table(part.headings, part.rows, part.aligned)
     if isinstance(part, Heading):
         return f"{'#' * part.level} {escape(part.words)}"
-    return escape(part)
+    return part.marked() if isinstance(part, Links) else escape(part)
 
 
 def _drawn(part: Part) -> RenderableType:
@@ -69,6 +94,8 @@ def _drawn(part: Part) -> RenderableType:
         return Text(part.text)
     if isinstance(part, Heading):
         return Text(part.words, style="bold")
+    if isinstance(part, Picture):
+        return Text(f"[{part.words}]")
     if isinstance(part, str):
         return Text(part)
     drawn = ruled_table()

@@ -28,6 +28,7 @@ class Kind(Enum):
     ROWS = "a list of rows with h_norms"
     RESULT = "the result of a run"
     STUDY = "the answer of a study"
+    COMPARISON = "a comparison of methods"
     TRACE = "a trace"
     TABLE = "a table of another program"
     LINES = "a log of another program, an object in each line"
@@ -104,6 +105,7 @@ _OBJECTS: tuple[tuple[Kind, Callable[[dict[str, Any]], bool]], ...] = (
     (Kind.RESULT, lambda data: "result_version" in data),
     (Kind.AUDIT, lambda data: "audit_version" in data),
     (Kind.STUDY, lambda data: "study_version" in data),
+    (Kind.COMPARISON, lambda data: "comparison_version" in data),
     (Kind.REPORT, lambda data: "schema_version" in data and "readings" in data),
     (Kind.PUBLISHED, lambda data: isinstance(data.get("reports"), dict | list)),
 )

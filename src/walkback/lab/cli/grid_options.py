@@ -27,7 +27,7 @@ def grids_from(
     from walkback.protocol.schema import file_name
 
     allow(given["architecture"], given["data"])
-    settings = _settings(assignments)
+    settings = settings_from(assignments)
     of_all = {} if precision is None else {"precision": precision}
     options = {key: value for key, value in given.items() if value not in (None, [])}
     if preset is None:
@@ -85,7 +85,8 @@ def _split(word: str) -> tuple[str, str, str]:
     return f"{method}:{attribute}", colon, rest
 
 
-def _settings(assignments: Iterable[str]) -> dict[str, Any]:
+def settings_from(assignments: Iterable[str]) -> dict[str, Any]:
+    """What several `--set NAME=VALUE` come to; settings that have an option of their own are refused."""
     from walkback.lab.cli.settings import assigned
     from walkback.lab.runs.config import merged
 
@@ -95,6 +96,6 @@ def _settings(assignments: Iterable[str]) -> dict[str, Any]:
     for name in ("method", "architecture", "data", "seed", "epochs"):
         if name in settings:
             raise InputError(
-                f"--set {name}=… is not for a grid: it has options of its own, see `walkback lab audit --help`."
+                f"--set {name}=… is not for a grid: it has an option of its own, see `--help` of the command."
             )
     return settings

@@ -62,9 +62,10 @@ def _measured(
     from walkback.lab.runs.baselines import baseline_result, join
     from walkback.lab.runs.measure import accuracy_on, held_out, report_on
     from walkback.lab.runs.store import described
+    from walkback.lab.runs.validation import splits_of
 
     saved = checkpoint.load(path)
-    dataset = dataset_of(saved.config)
+    dataset = splits_of(saved.config, dataset_of(saved.config)).at_the_end
     run = assemble(saved.config, dataset.spec)
     saved.restore_networks(run)
     accuracy = accuracy_on(run.method, dataset.test)

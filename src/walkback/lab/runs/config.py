@@ -75,6 +75,12 @@ class RunConfig(Record):
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """In which the passes of a training step compute; weights and measurements are in fp32 always. On which device is
     no setting of a run: see `hardware`."""
+    validation: float = Field(default=0.0, ge=0, lt=1, allow_inf_nan=False)
+    """The share of the training split that is cut off it and never trained on. Above 0, epochs are measured on it, and
+    the test split is read when the last one is over and not before; see `validation.Splits`."""
+    tested: bool = True
+    """False, which needs a validation share: the test split is never read, and the result is of the validation samples
+    alone, without diagnostics. Such runs are for choosing settings by."""
 
     def __init__(self, **given: Any) -> None:
         refuse_unknown_settings(given)
@@ -157,6 +163,8 @@ def _refuse_idle_settings(config: RunConfig) -> None:
         )
     if config.milestones != sorted(set(config.milestones)) or any(epoch < 1 for epoch in config.milestones):
         raise InputError(f"milestones is {config.milestones}; expected epochs in order, each 1 or more.")
+    if not config.tested and not config.validation:
+        raise InputError("tested is false with validation 0; expected a share of the training split, such as 0.1.")
 
 
 def refuse_unknown_settings(given: Iterable[str], source: str = "") -> None:
@@ -226,6 +234,8 @@ def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 def _word(name: str, value: Any) -> str:
     """A changed setting in a name; a word that speaks for itself stands alone."""
+    if name == "tested":
+        return "untested"
     if name == "freezing":
         return value.replace(":", "") if value.startswith("ladder:") else f"frozen_{value}"
     if isinstance(value, str):

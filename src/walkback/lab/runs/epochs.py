@@ -27,7 +27,7 @@ class EpochRecord(TraceLine):
 
     epoch: int
     accuracy: Number
-    """On the whole test split."""
+    """On the whole test split; in a run with a validation share, on its validation samples."""
     learning_rate: Number
     """Of the last step; before the first epoch, of the first."""
     seconds: Number

@@ -78,10 +78,7 @@ def sites_to_test(run: Assembly, batches: Sequence[Batch]) -> list[Site]:
 
     Credit is asked for batch by batch, as a method may scale it by its batch.
     """
-    traces: list[Trace] = []
-    for inputs, targets in batches:
-        if sum(len(trace.targets) for trace in traces) < SAMPLES:
-            traces.append(_trace(run.model, inputs, targets))
+    traces = traces_of(run, batches)
     credits = [credits_for(run.method, trace) for trace in traces]
     hiddens = [_first(site) for site in zip(*(trace.hiddens for trace in traces), strict=True)]
     targets = torch.cat([trace.targets for trace in traces])[:SAMPLES]
@@ -91,6 +88,15 @@ def sites_to_test(run: Assembly, batches: Sequence[Batch]) -> list[Site]:
         Site(hidden, _first(credit), targets, partial(logits_from, twin, number), losses)
         for number, (hidden, credit) in enumerate(zip(hiddens, zip(*credits, strict=True), strict=True))
     ]
+
+
+def traces_of(run: Assembly, batches: Sequence[Batch]) -> list[Trace]:
+    """One forward pass for each of the first batches, until there are as many samples as are tested."""
+    traces: list[Trace] = []
+    for inputs, targets in batches:
+        if sum(len(trace.targets) for trace in traces) < SAMPLES:
+            traces.append(_trace(run.model, inputs, targets))
+    return traces
 
 
 def _trace(model: BlockModel, inputs: Tensor, targets: Tensor) -> Trace:

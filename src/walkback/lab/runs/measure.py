@@ -13,7 +13,7 @@ from walkback.lab.runs.assembly import Assembly
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.zoo import Ladder, Method, read_freezing
-from walkback.lab.zoo.answers import are_right, sample_losses
+from walkback.lab.zoo.answers import are_right, mean_loss, sample_losses
 from walkback.lab.zoo.datasets import Batch, Dataset, Split, evaluation_batches, held_out_batches
 from walkback.lab.zoo.modes import evaluating
 from walkback.protocol.diagnose import diagnose
@@ -48,6 +48,17 @@ def correct_on(method: Method, split: Split) -> torch.Tensor:
     batches = evaluation_batches(split, EVALUATION_BATCH)
     with evaluating(method), evaluating(method.model), torch.inference_mode():
         return torch.cat([are_right(method.predict(inputs), targets) for inputs, targets in batches])
+
+
+def loss_on(method: Method, split: Split) -> float | None:
+    """The mean loss of the head over all answers to a split, in nats; None for a method that does not answer by it."""
+    if not method.answers_by_head():
+        return None
+    summed = 0.0
+    with evaluating(method), evaluating(method.model), torch.inference_mode():
+        for inputs, targets in evaluation_batches(split, EVALUATION_BATCH):
+            summed += float(mean_loss(method.predict(inputs), targets, method.model.output)) * len(targets)
+    return summed / len(split)
 
 
 def right_answers(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -103,11 +114,11 @@ def _what_else(config: RunConfig, method: Method) -> Iterator[str]:
 
 
 def report_if_possible(
-    config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, *, null_draws: int
+    config: RunConfig, run: Assembly, batches: list[Batch], accuracy: Score, *, null_draws: int, **arguments: Any
 ) -> DiagnosticReport | str:
     """The report, or why there is none: a run whose network cannot be measured is still a run, and goes on."""
     try:
-        return report_on(config, run, batches, accuracy, null_draws=null_draws)
+        return report_on(config, run, batches, accuracy, null_draws=null_draws, **arguments)
     except PitfallError:
         raise  # somebody asked for it, with walkback.strict()
     except WalkbackError as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from walkback.lab.runs.assembly import assemble, dataset_of
 from walkback.lab.runs.config import RunConfig
 from walkback.lab.runs.derive import derived_seed
+from walkback.lab.runs.validation import splits_of
 from walkback.lab.zoo.datasets import Batches
 
 WARM_UP = 5
@@ -19,7 +20,7 @@ def seconds_per_epoch(config: RunConfig, steps: int, clock: Callable[[], float] 
 
     With `time.process_time` as the clock it is CPU time, which other processes of the machine hardly change.
     """
-    dataset = dataset_of(config)
+    dataset = splits_of(config, dataset_of(config)).during
     run = assemble(config, dataset.spec)
     batches = Batches(
         dataset.train,

@@ -31,6 +31,7 @@ from walkback.lab.runs.mixed import refuse_precision
 from walkback.lab.runs.progress import EpochDone, Progress, Silent
 from walkback.lab.runs.stamp import commit
 from walkback.lab.runs.store import RunStore, StoredRun
+from walkback.lab.runs.validation import NOT_TESTED, splits_of
 from walkback.lab.zoo.datasets import Batch, Batches, Split
 from walkback.protocol.devices import NO_DOUBLE
 from walkback.protocol.untouched import one_thread, random_states_kept
@@ -78,7 +79,8 @@ class Training:
     def __init__(self, config: RunConfig, stored: StoredRun, progress: Progress, device: torch.device) -> None:
         self.config, self.stored, self.progress = config, stored, progress
         refuse_precision(config, device)
-        self.dataset = dataset_of(config)
+        splits = splits_of(config, dataset_of(config))
+        self.dataset = splits.during
         self.run: Assembly = assemble(config, self.dataset.spec, device)
         self.dataset = self.dataset.to(device)
         seed = derived_seed(config.seed, "data")
@@ -95,6 +97,7 @@ class Training:
         self.measured_on = torch.device("cpu") if device.type in NO_DOUBLE else device
         self.measured_data = self.dataset.to(self.measured_on)
         self.held_out = held_out(self.measured_data)
+        self.splits = splits
         self.records: list[trace.EpochRecord] = []
         # Asked for before the first step: at the end the source may have moved on from what runs here.
         self.commits: tuple[str, ...] = (commit(),)
@@ -113,7 +116,8 @@ class Training:
             seconds_left = (self.config.epochs - epoch) * sum(paces) / max(len(paces), 1)
             self.progress.epoch_done(EpochDone(self.records[-1], self.config.epochs, seconds_left))
         made_by = {"commit": ", ".join(self.commits), "trained_on": self.trained_on}
-        run, data = self.run.copied_to(self.measured_on), self.measured_data
+        run, data = self.run.copied_to(self.measured_on), self.splits.at_the_end.to(self.measured_on)
+        made_by |= self.splits.recorded()
         self.stored.finish(result_of(self.config, run, data, self.records, self.ended(), made_by))
         checkpoint.keep_newest(self.stored.checkpoints, 1)
 
@@ -153,7 +157,11 @@ class Training:
         loss = train_epoch(self.config, self.run, self.batches, epoch, self.progress) if epoch else None
         run = self.run.copied_to(self.measured_on)
         accuracy = accuracy_on(run.method, self.measured_data.test)
-        report = report_if_possible(self.config, run, self.held_out, accuracy, null_draws=0)
+        report = (
+            report_if_possible(self.config, run, self.held_out, accuracy, null_draws=0)
+            if self.config.tested
+            else NOT_TESTED
+        )
         rate, seconds = self.run.optimizer.param_groups[0]["lr"], time.perf_counter() - start
         record = epoch_record(epoch, accuracy, report, loss=loss, learning_rate=rate, seconds=seconds)
         trace.append(self.stored.trace_file, record)
