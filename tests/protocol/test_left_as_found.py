@@ -363,3 +363,21 @@ def test_a_frozen_scripted_module_has_no_mode_and_is_measured():
 
     model = nn.Sequential(nn.Linear(4, 8), Block(), Block(), nn.Linear(8, 3))
     assert walkback.diagnose(model, [(torch.randn(16, 4), torch.randint(0, 3, (16,)))], blocks=["1", "2"]).samples == 16
+
+
+class RedrawnFeedback(ResMLP):
+    """Feedback that every forward pass draws anew, as a new parameter."""
+
+    def forward(self, x):
+        self.feedback = nn.Parameter(torch.randn(WIDTH, WIDTH), requires_grad=False)
+        return super().forward(x)
+
+
+def test_a_parameter_that_a_pass_replaces_is_put_back():
+    model = RedrawnFeedback()
+    model(torch.randn(2, INPUT))
+    before = Snapshot(model)
+    feedback = model.feedback
+    walkback.diagnose(model, labelled(40))
+    assert model.feedback is feedback
+    before.check()

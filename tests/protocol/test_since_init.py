@@ -116,6 +116,24 @@ def test_initial_may_be_a_function_and_the_network_is_left_as_it_was():
     assert walkback.diagnose(model, labelled(40), initial=wrapped).block_movement == report.block_movement
 
 
+class Alone(nn.Module):
+    """A network in a part of that name, as a wrapper of one's own has it."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+
+def test_a_network_whose_only_part_is_called_module_keeps_its_names():
+    start, model = trained()
+    plain = walkback.diagnose(model, labelled(40), initial=start).block_movement
+    for begun in (Alone(start), {f"module.{name}": value for name, value in Alone(start).state_dict().items()}):
+        assert walkback.diagnose(Alone(model), labelled(40), initial=begun).block_movement == plain
+
+
 @pytest.mark.parametrize(
     ("given", "words"), [(3, "a function that"), ({}, "missing"), (ResMLP(depth=2), "missing"), (lambda: 5, "is 5")]
 )

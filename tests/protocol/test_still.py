@@ -285,3 +285,45 @@ def test_functional_training_is_let_be_and_seen_where_it_moves_them():
     walkback.frozen_baseline(train, ResMLP, DATA, config={"moves": False})
     with pytest.raises(BaselineError, match="before forward pass"):
         walkback.frozen_baseline(train, ResMLP, DATA, config={"moves": True})
+
+
+class WithFeedback(ResMLP):
+    """As libraries of feedback alignment write it: feedback is a parameter without gradient, which a pass may redraw."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read = read
+        for block in self.blocks:
+            block.feedback = nn.Parameter(torch.randn(WIDTH, WIDTH), requires_grad=False)
+
+    def forward(self, x):
+        for block in self.blocks:
+            block.feedback = nn.Parameter(block.feedback * 0.5, requires_grad=False)
+        scale = self.blocks[1].feedback.sum() if self.read else 1
+        return super().forward(x) * scale
+
+
+def test_feedback_that_the_output_does_not_read_may_move():
+    baseline = walkback.frozen_baseline(steps_of(plain, []), lambda: WithFeedback(read=False), DATA, seed=0)
+    assert "blocks.1.feedback" in baseline.frozen_parameters
+    with pytest.raises(BaselineError, match=r"changed 1 of \d+ frozen parameters \(blocks.1.feedback first\)"):
+        walkback.frozen_baseline(steps_of(plain, []), lambda: WithFeedback(read=True), DATA, seed=0)
+
+
+def test_weights_without_gradient_are_still_held():
+    def by_hand():
+        model = ResMLP()
+        model.blocks.requires_grad_(False)
+        return model
+
+    with pytest.raises(BaselineError, match="noticed before forward pass 2"):
+        walkback.frozen_baseline(steps_of(in_place, []), by_hand, DATA, seed=0)
+
+
+def test_without_batches_feedback_is_held_like_any_other():
+    def train(model):
+        steps_of(plain, [])(model)
+        return walkback.Score(value=0.5, samples=10)
+
+    with pytest.raises(BaselineError, match="feedback first"):
+        walkback.frozen_baseline(train, lambda: WithFeedback(read=False), blocks="blocks.*", seed=0)

@@ -24,6 +24,7 @@ from walkback.protocol.schema import shortened
 from walkback.protocol.scores import BlocksAt, FrozenBaseline, Score
 from walkback.protocol.sites import Blocks, Parts, Stages, find_stages, named_stages
 from walkback.protocol.still import kept_still
+from walkback.protocol.unread import unread_parameters
 from walkback.protocol.untouched import underneath, untouched
 
 TrainFunction = Callable[..., Any]
@@ -84,7 +85,8 @@ def frozen_baseline(
 
     Caveat:
         A rule that writes to parameters itself must skip those with `requires_grad=False`. Buffers, such as the
-        statistics of BatchNorm, may move.
+        statistics of BatchNorm, may move, and so may feedback matrices: parameters that never required a gradient and
+        that the output does not depend on.
 
     Examples:
         >>> import torch, walkback
@@ -106,8 +108,12 @@ def frozen_baseline(
         torch.manual_seed(seed)
     model = _built(make_model)
     calling = Calling(forward_kwargs or {}, logits)
-    names, frozen = freeze_blocks(model, batches, Parts(blocks, stem, head), calling)
     plain = underneath(model)
+    without_gradient = {name for name, parameter in parameters_of(plain).items() if not parameter.requires_grad}
+    names, frozen = freeze_blocks(model, batches, Parts(blocks, stem, head), calling)
+    # Feedback may be redrawn or learn as in the real run: the blocks' function rests on what the output reads.
+    feedback = unread_parameters(plain, batches, [name for name in frozen if name in without_gradient], calling)
+    watched = {name: parameter for name, parameter in frozen.items() if name not in feedback}
     if norms_of is not None:
         redraw_at_norms(frozen, norms_of)
     record: dict[str, Any] = {
@@ -119,7 +125,7 @@ def frozen_baseline(
     }
     _check_call(train_fn, model, settings)
     before = _learning(plain, frozen)
-    with kept_still(plain, frozen):
+    with kept_still(plain, watched):
         result = train_fn(model, **settings)
     score = _score(result, model, batches, calling, loss)
     if score is not result:

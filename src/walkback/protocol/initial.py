@@ -40,9 +40,11 @@ def initial_weights(given: Any, model: nn.Module) -> dict[str, Tensor]:
             "builds it anew with its seed."
         )
     weights = {_plain(name): value.detach() for name, value in given.items()}
-    wrapped = weights and all(name.startswith("module.") for name in weights)
+    own = parameters_of(model)
+    # DistributedDataParallel puts `module.` before every name; a network may also have one part alone, of that name.
+    wrapped = not own.keys() <= weights.keys() and all(name.startswith("module.") for name in weights)
     weights = {name.removeprefix("module.") if wrapped else name: value for name, value in weights.items()}
-    for name, parameter in parameters_of(model).items():
+    for name, parameter in own.items():
         if name not in weights or weights[name].shape != parameter.shape:
             has = f"of shape {tuple(weights[name].shape)}" if name in weights else "missing"
             raise InputError(

@@ -149,6 +149,9 @@ class _Before:
             for module in modules
         ]
         self.wanted = [(parameter, parameter.requires_grad) for parameter in _parameters(modules)]
+        # Feedback that is drawn anew in every pass is a parameter put in the place of another.
+        stores = [module._parameters for module in modules if isinstance(module._parameters, dict)]
+        self.slots = [(store, dict(store)) for store in stores if store]
 
     @contextmanager
     def hooks_back(self) -> Iterator[None]:
@@ -168,6 +171,8 @@ class _Before:
             module.training = training
         for module, hooks in self.hooks:
             vars(module).update(hooks)
+        for store, before in self.slots:
+            store.update({name: was for name, was in before.items() if store.get(name) is not was})
         for parameter, requires_grad in self.wanted:
             parameter.requires_grad_(requires_grad)
 
