@@ -1,4 +1,4 @@
-"""How a model is called besides its batch, and what a call that does not fit it is told."""
+"""How a model is called besides its batch, and the error of a call that does not fit it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from walkback.errors import BatchError
 from walkback.protocol.outputs import Logits, logits_beside_loss, logits_of
+from walkback.protocol.wrong_shape import wrong_shape
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Calling:
             return model(*args, **kwargs)
         except TypeError as error:
             misfit = _misfit(model, args, kwargs)
+            if misfit is None:
+                raise
+            raise BatchError(misfit) from error
+        except RuntimeError as error:
+            misfit = wrong_shape(model, inputs, error)
             if misfit is None:
                 raise
             raise BatchError(misfit) from error
