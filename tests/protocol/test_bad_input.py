@@ -327,5 +327,5 @@ def test_a_stream_of_zeros_is_told_in_a_sentence():
         for name, parameter in model.named_parameters():
             if name.startswith(("stem", "blocks")):
                 parameter.zero_()
-    with pytest.raises(InputError, match="residual_norms are 0 at every site: a stream of zeros is no measurement"):
+    with pytest.raises(InputError, match="residual_norms are 0 at every site: a stream of zeros"):
         walkback.diagnose(model, labelled(20))

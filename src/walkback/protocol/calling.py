@@ -40,7 +40,7 @@ class Calling:
         if isinstance(inputs, Mapping):
             twice = sorted(set(map(str, inputs)) & set(self.forward_kwargs))
             if twice:
-                raise BatchError(f"forward_kwargs holds {', '.join(twice)}, and so do the batches. Leave it to one.")
+                raise BatchError(f"forward_kwargs and the batches both hold {', '.join(twice)}. Give each name once.")
             args, kwargs = (), {**inputs, **named}
         else:
             args, kwargs = _in_order(model, inputs, named), named

@@ -84,7 +84,7 @@ def tell_of_open_sockets() -> None:
     if found:
         warnings.warn(
             f"this version of Ray cannot be bound to {LOOPBACK} ({'; '.join(found)}): whoever reaches this machine can "
-            "run code on it by way of Ray. Close these ports by a firewall, or train without --ray.",
+            "run code on it by way of Ray. Close these ports with a firewall, or train without --ray.",
             WalkbackWarning,
             stacklevel=2,
         )
