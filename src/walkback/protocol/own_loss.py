@@ -92,7 +92,7 @@ LEFT_OUT = (
 )
 NO_CLASSES = (
     "loss= is not smaller where the largest output is the target's than where it is another one's, so the outputs are "
-    "no scores of classes: accuracy is not counted. Give it as headline_acc=, or another score as score=."
+    "not class scores: accuracy is not counted. Give it as headline_acc=, or another score as score=."
 )
 COPIED = (
     "the target of every token is that token itself, and the model has no loss of its own that would say otherwise: "

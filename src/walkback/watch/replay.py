@@ -195,7 +195,7 @@ def _found(path: Path) -> Found:
     if found.kind is Kind.WANDB:
         raise RecordError(
             f"{path} is {found.told}, whose file format has no public reader. Replay the trace that the monitor wrote "
-            "beside it, or export the run's history to CSV."
+            "next to it, or export the run's history to CSV."
         )
     return found
 
