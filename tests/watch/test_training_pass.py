@@ -443,11 +443,11 @@ def test_a_network_whose_first_block_reads_the_input_is_warned_of_once():
     model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
     inputs, labels = torch.randn(16, 8), torch.randint(8, (16,))
     monitor = walkback.Monitor(model, [(inputs, labels)], blocks=["0", "1"], every=1)
-    with pytest.warns(WalkbackWarning, match=r"no gradient at 'input of 0'.*blocks=") as told:
-        with monitor.watch_training():
-            for _ in range(3):
-                nn.functional.cross_entropy(model(inputs), labels).backward()
-                assert not monitor.step().measured
+    said = pytest.warns(WalkbackWarning, match=r"no gradient at 'input of 0'.*blocks=")
+    with said as told, monitor.watch_training():
+        for _ in range(3):
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            assert not monitor.step().measured
     assert len(told) == 1
     assert told[0].filename == __file__
     nn.functional.cross_entropy(model(inputs), labels).backward()

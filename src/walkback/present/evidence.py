@@ -49,7 +49,10 @@ def _loss(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
 
 def _gradient(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
     if report.reference_check is not None:
-        yield "reference gradient", in_block_names(report, in_panel.in_its_words(report, reference_line(report.reference_check)))
+        yield (
+            "reference gradient",
+            in_block_names(report, in_panel.in_its_words(report, reference_line(report.reference_check))),
+        )
     if report.error_size is not None:
         yield "error size", f"{written(report.error_size)}, the median ‖∂ℓ/∂logits‖"
     if report.reference_fidelity:
