@@ -58,7 +58,7 @@ def _one_by_one(group: str) -> Iterator[EntryPoint]:
         except Exception as error:
             told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             warnings.warn(
-                f"the entry points of the package {name!r} cannot be read ({told}). It is left out; install it anew.",
+                f"the entry points of the package {name!r} cannot be read ({told}). It is left out; reinstall it.",
                 WalkbackWarning,
                 stacklevel=2,
             )

@@ -64,11 +64,11 @@ def test_the_four_diagnostics_stand_in_a_table():
 
 
 def test_sites_and_null_stand_in_tables():
-    sites = rows_of(render(full()), "### Sites")
-    assert " ".join(sites[3]) == ("1 blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410 -3.10e-04 1.000 -0.0310 (a)")
+    sites = rows_of(render(full()), "### Along the network")
+    assert " ".join(sites[3]) == ("blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410 -3.10e-04 1.000 -0.0310 (a)")
     assert len(sites) == 2 + 5
     null = rows_of(render(full()), "### Γ and its null")
-    assert null[2] == ["0", "stem", "+0.429", "+0.441", "+0.00120", "0.0210", "+20.4"]
+    assert null[2] == ["stem", "+0.429", "+0.441", "+0.00120", "0.0210", "+20.4"]
 
 
 def test_verdict_gaps_thresholds_and_provenance_are_said():
@@ -79,14 +79,14 @@ def test_verdict_gaps_thresholds_and_provenance_are_said():
     assert "- (b) median ‖g\\_L‖: &lt; 1e-07" in text
     assert "- torch: 2.13.0" in text
     assert "variance over seeds not included" in render(full())
-    assert "- warning: credit at site 3 is constant over samples" in render(AWKWARD["undecided"])
+    assert "- warning: credit at blocks.2 is constant over samples" in render(AWKWARD["undecided"])
     assert "- Γ: N/A: the checkpoint holds no feedback matrices" in render(AWKWARD["no_feedback"])
 
 
 def test_many_sites_are_elided_and_it_says_so():
     text = render(many_sites())
-    assert len(rows_of(text, "### Sites")) == 2 + 22 + 3
-    assert "Sites 8–98, 102–118, 122–191 are left out here" in text
+    assert len(rows_of(text, "### Along the network")) == 2 + 22 + 3
+    assert "178 of 200 rows are left out here" in text
 
 
 def test_escaped_text_stands_for_itself():

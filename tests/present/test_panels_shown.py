@@ -110,7 +110,7 @@ def test_what_only_warns_says_so_and_fails_nothing():
         report = full(bp_grad_norms=[1e-3] * 5, bp_grad_norm_intervals=None).under("mild")
         assert report.outcome == "pass"
         assert "warns only" in report.to_text()
-        assert "Nothing that decides speaks against this result. Beside the verdict: " in plain_verdict(report)
+        assert "Nothing that decides speaks against this result. Not part of the verdict: " in plain_verdict(report)
         assert short_verdict(report) == "pass; beside it a d"
     finally:
         unregister("panels", "mild")

@@ -95,7 +95,7 @@ def test_a_chart_keeps_order_and_leaves_a_gap_at_lost_sites():
     assert [p.shape for p in drawn.points] == ["dot", "dot", "lost", "deciding", "dot"]
     assert len(drawn.paths) == 2
     assert drawn.lost
-    assert drawn.points[3].label == "site 3, d: ‖h‖ 1.00e+05"
+    assert drawn.points[3].label == "d: ‖h‖ 1.00e+05"
 
 
 def test_a_chart_shows_the_firing_side_even_if_nothing_is_there():

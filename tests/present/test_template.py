@@ -63,8 +63,8 @@ def test_a_run_fills_in_all_that_it_has(report):
         "**(d) frozen margin**: No frozen baseline was given",
     ):
         assert words in page
-    for site, gamma in enumerate(RESULT["report"]["alignment"]["sites"]):
-        assert re.search(rf"^\| {site} \| {re.escape(f'{gamma:+.3g}')}", page, re.MULTILINE)
+    for name, gamma in zip(RESULT["report"]["sites"], RESULT["report"]["alignment"]["sites"], strict=True):
+        assert re.search(rf"^\| {re.escape(name)} \| {re.escape(f'{gamma:+.3g}')}", page, re.MULTILINE)
     assert page.count("TO FILL IN") == 1
     assert f"TO FILL IN: train it: {todays(RESULT['baseline']['command'])}" in page
 
@@ -105,7 +105,7 @@ def test_a_report_alone_leaves_the_training_to_be_filled_in(report, tmp_path):
     for label in ("architecture", "normalisation", "data", "optimizer", "epochs", "command", "commit"):
         assert f"**{label}**: TO FILL IN: " in page
     assert "| (a) residual growth | 2040× |" in page
-    assert "| 0 | +0.429 | +0.00120 | 0.0210 | +20.4 |" in page
+    assert "| stem | +0.429 | +0.00120 | 0.0210 | +20.4 |" in page
 
 
 def test_an_empty_form_has_everything_to_fill_in(report):

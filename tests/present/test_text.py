@@ -6,6 +6,7 @@ from present_samples import AWKWARD, HOSTILE, around, fragile, full, healthy, ma
 from rich.cells import cell_len
 from rich.console import Console
 
+from walkback.present.outline import sentence
 from walkback.present.text import WIDTH, print_report, render
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -25,14 +26,14 @@ def test_it_is_plain_narrow_and_begins_with_the_verdict(name):
 def test_every_reading_says_its_figure_its_rule_its_state_its_interval_and_its_meaning():
     report = full()
     text = render(report)
-    assert re.search(r"\(a\) residual growth +FIRE +2040× +fires when > 50× +site 1", text)
-    assert re.search(r"\(b\) gradient floor +FIRE +4\.17e-09 +fires when < 1e-07 +site 4", text)
-    assert re.search(r"\(c\) direction drift +PASS +0\.0471 +fires when > 0\.3 +site 2", text)
+    assert re.search(r"\(a\) residual growth +FIRE +2040× +fires when > 50× +at blocks\.0", text)
+    assert re.search(r"\(b\) gradient floor +FIRE +4\.17e-09 +fires when < 1e-07 +at blocks\.3", text)
+    assert re.search(r"\(c\) direction drift +PASS +0\.0471 +fires when > 0\.3 +at blocks\.1", text)
     assert re.search(r"\(d\) frozen margin +FIRE +-3\.83 pp +fires when < 2 pp", text)
     assert "95 % interval -0.0110 to 0.105 (jackknife over 10 groups)" in text
     unwrapped = " ".join(text.split())
     for reading in report.readings:
-        assert " ".join(reading.sentence.split()) in unwrapped
+        assert " ".join(sentence(report, reading).split()) in unwrapped
 
 
 def test_a_reading_that_another_sample_could_turn_is_called_fragile():
@@ -52,41 +53,41 @@ def squeezed(line):
 
 def test_the_sites_stand_in_a_table_with_every_figure():
     lines = render(full()).split("\n")
-    head = next(i for i, line in enumerate(lines) if line.startswith("site  name"))
-    assert squeezed(lines[head]) == "site name ‖h‖ growth ‖g‖ scale-free (c) ρ fidelity Γ"
-    first, second = "0 stem 35800 – 4.39e-07 2.21 0.213", "1 blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410"
+    head = next(i for i, line in enumerate(lines) if line.startswith("block  "))
+    assert squeezed(lines[head]) == "block ‖h‖ growth ‖g‖ scale-free (c) ρ fidelity Γ"
+    first, second = "stem 35800 – 4.39e-07 2.21 0.213", "blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410"
     assert squeezed(lines[head + 2]) == f"{first} 0.00210 1.000 +0.429"
     assert squeezed(lines[head + 3]) == f"{second} -3.10e-04 1.000 -0.0310"
-    assert lines[head + 7].startswith("‖h‖  ▁▇███  35800 at site 0 to 4.35e+08 at site 4")
+    assert lines[head + 7].startswith("‖h‖  ▁▇███  35800 before the blocks to 4.35e+08 after them")
 
 
 def test_columns_that_were_not_measured_are_not_there():
     lines = render(AWKWARD["one_block"]).split("\n")
-    head = next(line for line in lines if line.startswith("site  name"))
-    assert head.split() == ["site", "name", "‖h‖", "growth", "‖g‖"]
+    head = next(line for line in lines if line.startswith("block  "))
+    assert head.split() == ["block", "‖h‖", "growth", "‖g‖"]
     assert "reference fidelity   not recorded" in render(AWKWARD["one_block"])
 
 
 def test_long_site_names_keep_the_number_that_tells_them_apart():
     text = render(LONG)
-    assert all(re.search(rf"^ +{i}  \S*layer\.{i}\S*…  ", text, re.MULTILINE) for i in range(5))
+    assert all(re.search(rf"^\S*layer\.{i}\S*…  ", text, re.MULTILINE) for i in range(5))
 
 
 def test_many_sites_show_both_ends_and_those_that_decide_and_say_so():
     text = render(many_sites())
-    shown = [int(m) for m in re.findall(r"^ +(\d+)  \S*…", text, re.MULTILINE)]
+    shown = [int(m) for m in re.findall(r"^\S*layer\.(\d+)\.output\.dense  ", text, re.MULTILINE)]
     assert shown == [*range(8), 99, 100, 101, 119, 120, 121, *range(192, 200)]
-    assert "sites 8–98, 102–118, 122–191 are left out here; the JSON record holds all 200" in text
+    assert "178 of 200 rows are left out here; the JSON record holds all" in text
 
 
 def test_alignment_has_its_null_its_orders_and_its_mark():
     text = " ".join(render(full()).split())
-    assert "deep mean -0.0167 over sites 1–4" in text
+    assert "deep mean -0.0167 over the outputs of 4 blocks" in text
     assert "null +0.00430 ± 0.00702 over 20 fresh draws of the feedback; z = -2.99" in text
     assert "2 valid orders, from -0.0110 (median of site medians) to +0.0725 (mean of site means)" in text
     assert "the sign depends on the order" in text
     assert "read with care (b) fired" in text
-    assert "1 blocks.0 -0.0310 -0.0280 +7.00e-04 0.00670 -4.73" in text
+    assert "blocks.0 -0.0310 -0.0280 +7.00e-04 0.00670 -4.73" in text
 
 
 def test_alignment_that_is_not_there_is_never_a_number():
@@ -102,14 +103,14 @@ def test_what_was_not_measured_is_said_in_the_verdict():
 def test_non_finite_figures_are_words():
     text = render(AWKWARD["nan"])
     assert re.search(r"\(a\) residual growth +FIRE +NaN  ", text)
-    assert "non-finite h        at sites 1–4; up to 128 samples" in text
+    assert "non-finite h        at blocks.0 to blocks.3; up to 128 samples" in text
     assert "‖h‖  !!!!!" in text
     assert "Infinity" in render(AWKWARD["inf"])
 
 
 def test_warnings_stand_before_the_readings():
     text = render(AWKWARD["undecided"])
-    assert text.index("warning: credit at site 3 is constant") < text.index("\n(a) ")
+    assert text.index("warning: credit at blocks.2 is constant") < text.index("\n(a) ")
 
 
 def test_hostile_words_stay_words():

@@ -295,9 +295,25 @@ def test_errors_of_the_model_pass_through():
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_errors_of_torch_pass_through():
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+def test_inputs_of_another_width_are_named_with_the_module_that_refuses_them():
+    with pytest.raises(BatchError, match=rf"\(B, {INPUT + 1}\).*takes {INPUT} features and got {INPUT + 1}") as raised:
         walkback.diagnose(ResMLP(), labelled(20, shape=(INPUT + 1,)))
+    assert isinstance(raised.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("first", "inputs", "said"),
+    [
+        (nn.Conv2d(3, 8, 1), torch.zeros(9, 1, 4, 4), r"\(B, 1, 4, 4\).*'0' \(Conv2d\) takes 3 channels and got 1"),
+        (nn.BatchNorm1d(6), torch.zeros(9, 5), r"'0' \(BatchNorm1d\) takes 6 channels and got 5"),
+        (nn.LayerNorm(6), torch.zeros(9, 5), r"'0' \(LayerNorm\) takes 6 features and got 5"),
+        (nn.Linear(6, 4), torch.zeros(9, 6, dtype=torch.int64), r"'0' \(Linear\) computes in float32 and got int64"),
+    ],
+)
+def test_other_misfits_are_named_too(first, inputs, said):
+    model = nn.Sequential(first, nn.Linear(4, 4), nn.Linear(4, 4))
+    with pytest.raises(BatchError, match=said):
+        walkback.diagnose(model, [(inputs, torch.zeros(9, dtype=torch.int64))], blocks=["1"])
 
 
 def test_token_targets_of_another_length():
@@ -311,5 +327,5 @@ def test_a_stream_of_zeros_is_told_in_a_sentence():
         for name, parameter in model.named_parameters():
             if name.startswith(("stem", "blocks")):
                 parameter.zero_()
-    with pytest.raises(InputError, match="residual_norms are 0 at every site: a stream of zeros is no measurement"):
+    with pytest.raises(InputError, match="residual_norms are 0 at every site: a stream of zeros"):
         walkback.diagnose(model, labelled(20))

@@ -40,7 +40,7 @@ def test_the_last_block_of_fa_carries_its_mean():
     assert carried.mean == pytest.approx(0.25)
     assert carried.without == pytest.approx(0.001)
     words = in_sentences(FA_BLOCK)
-    assert [part in words for part in ("+0.250", "block 4", "+0.997 at h_3", "+0.00100")] == [True] * 4
+    assert [part in words for part in ("+0.250", "block 4", "+0.997", "+0.00100")] == [True] * 4
 
 
 def test_the_first_site_of_dfa_carries_its_mean():
@@ -139,7 +139,7 @@ def test_the_brief_form_and_the_reading_of_june_say_it():
 def test_of_a_deep_network_both_ends_are_listed():
     from walkback.present.alignment_facts import per_block
 
-    words = per_block([0.1] * 30)
-    assert "h_0 +0.100" in words
-    assert "h_29 +0.100" in words
+    words = per_block(Measurements(), [0.1] * 30)
+    assert "input of block 1 +0.100" in words
+    assert "block 29 +0.100" in words
     assert "… 22 more …" in words

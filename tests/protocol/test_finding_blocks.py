@@ -139,7 +139,7 @@ def test_an_unknown_name_in_a_large_model_gets_a_short_suggestion():
     [
         ([], "blocks= is empty"),
         ("", "blocks= is empty"),
-        (Residual(), "holds a Residual that is no part of ResMLP"),
+        (Residual(), "holds a Residual .*part of ResMLP"),
         ([3], "holds int 3; expected dotted names"),
         (7, "blocks=7 is int; expected names"),
         ("unused", "never calls unused with a floating tensor"),

@@ -535,7 +535,7 @@ def test_further_arguments():
         walkback.diagnose(model, batches, forward_kwargs=[1.0])
     agrees(model, VECTORS, "blocks.*", forward_kwargs={"temperature": 0.5, "bias": torch.arange(3.0)})
     named = [{"x": x, "temperature": 0.5, "labels": y} for x, y in batches]
-    with pytest.raises(BatchError, match="forward_kwargs holds temperature, and so do the batches"):
+    with pytest.raises(BatchError, match="forward_kwargs and the batches both hold temperature"):
         walkback.diagnose(model, named, forward_kwargs={"temperature": 0.5})
 
 

@@ -198,7 +198,7 @@ def test_all_required_makes_a_trace_incomplete():
         ("h_0=in,h_L=out", None, InputError, "number of blocks is not known.*--blocks"),
         ("h_0=in,h_5=out", 2, RecordError, "names site 5"),
         ("h_0=in,h_1=out,acc=ep", None, RecordError, "acc is 2; expected a share"),
-        (None, None, InputError, r"Say which column holds which figure with --map.*Its columns: ep, in"),
+        (None, None, InputError, r"Say which column holds which value with --map.*Its columns: ep, in"),
         ("h_0=in,h_1=out", 0, InputError, "blocks is 0"),
     ],
 )

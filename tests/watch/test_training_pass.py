@@ -397,7 +397,7 @@ def test_a_stream_of_zeros_in_the_training_pass_is_told_and_training_goes_on(tmp
     with monitor.watch_training():
         (x, y) = make_batches(32, seed=3)[0]
         F.cross_entropy(model(x), y).backward()
-        with pytest.warns(WalkbackWarning, match="not measured: .*a stream of zeros is no measurement"):
+        with pytest.warns(WalkbackWarning, match="not measured: .*a stream of zeros"):
             decision = monitor.step()
     assert not decision.stop
     assert monitor.report is None
@@ -437,3 +437,18 @@ def test_the_logits_among_what_a_model_returns():
     assert monitor.report.error_size == pytest.approx(report.error_size, rel=1e-4)
     monitor.step(epoch=1)
     assert monitor.report.residual_norms == walkback.diagnose(model, HELD, **how).residual_norms
+
+
+def test_a_network_whose_first_block_reads_the_input_is_warned_of_once():
+    model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
+    inputs, labels = torch.randn(16, 8), torch.randint(8, (16,))
+    monitor = walkback.Monitor(model, [(inputs, labels)], blocks=["0", "1"], every=1)
+    said = pytest.warns(WalkbackWarning, match=r"no gradient at 'input of 0'.*blocks=")
+    with said as told, monitor.watch_training():
+        for _ in range(3):
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            assert not monitor.step().measured
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    nn.functional.cross_entropy(model(inputs), labels).backward()
+    assert monitor.step().measured

@@ -100,3 +100,20 @@ def test_replay_exits_by_its_verdicts_and_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False 1"
+
+
+def test_replay_says_where_nothing_was_measured(tmp_path):
+    measured = {"residual_norms": [1.0, 1.1], "bp_grad_norms": [1e-3, 1e-3]}
+    gap = {"unmeasured": "h_1 is zero"}
+    for name, lines, said in (
+        ("all", [gap, gap], ["Nothing was measured at any of 2 moments", "(reason: h_1 is zero)"]),
+        ("end", [measured, gap], ["1 measurement up to epoch 2", "At 1 moment nothing", "verdict above is incomplete"]),
+        ("first", [gap, measured], ["1 measurement up to epoch 2", "At 1 moment nothing was measured"]),
+    ):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"epoch": n} | line) + "\n" for n, line in enumerate(lines, 1)))
+        result = run("replay", path)
+        text = " ".join(result.output.split())
+        assert [words in text for words in said] == [True] * len(said), text
+        assert ("would not have stopped" in text) == (name != "all")
+        assert ("incomplete" in text) == (name != "first")

@@ -102,5 +102,5 @@ def _arguments(result: Any, target: str) -> dict[str, Any]:
     keys = f" with the keys {sorted(map(str, result))}" if isinstance(result, Mapping) else ""
     raise InputError(
         f"{target} returned {type(result).__name__}{keys}; expected (model, batches), or a mapping with at least "
-        "'model' and 'eval_batches', or of a network in JAX 'apply', 'params', 'blocks' and 'batches'."
+        "'model' and 'eval_batches', or, for JAX, 'apply', 'params', 'blocks' and 'batches'."
     )

@@ -80,7 +80,7 @@ def composed(blocks: Any, stem: Stage | None, head: Stage | None) -> Composed:
     """The parts of a network, checked."""
     if isinstance(blocks, Stages):
         if stem is not None or head is not None:
-            raise BlocksError("stem= and head= are given twice: beside blocks=Stages(…) and in it. Leave one out.")
+            raise BlocksError("stem= and head= are given twice: as arguments and in blocks=Stages(…). Give them once.")
         blocks, stem, head = blocks.blocks, blocks.stem, blocks.head
     named = dict(blocks) if isinstance(blocks, Mapping) else _named(blocks)
     if not named:
@@ -120,8 +120,8 @@ def one_array(value: Any, name: str) -> Any:
     if not hasattr(value, "shape") or not is_floating(value):
         got = f"{value.dtype} of shape {value.shape}" if hasattr(value, "dtype") else type(value).__name__
         raise BlocksError(
-            f"{name} gave {got}; expected one array of floating-point numbers, (B, …). State that a block hands on "
-            "beside h, and tokens that are not embedded yet, belong into the stem or into params."
+            f"{name} gave {got}; expected one array of floating-point numbers, (B, …). State that a block passes on "
+            "besides h, and tokens that are not embedded yet, belong in the stem or in params."
         )
     return value
 

@@ -206,7 +206,7 @@ def _of_twin(apply: Stage, twin: Composed, program: Program, params: Any, some: 
     _, (others, sites), _ = _in_double(there, params, some, lambda doubled: doubled.stream())
     check_twin((logits, *hiddens), (others, *sites), SAME_IN_DOUBLE if doubled.exact else SAME_ROUNDED)
     found = _chosen(apply, there, params, some)
-    reason = f"The gradient of the twin, reference=, cannot stand for the true one. {found.check.reason}"
+    reason = f"The gradient of the twin, reference=, cannot be used as the true one. {found.check.reason}"
     check = found.check.model_copy(update={"twin": True, "reason": reason if found.check.reason else ""})
     return replace(found, check=check, own=program)
 

@@ -119,7 +119,7 @@ def python_files(paths: Iterable[Path]) -> Iterator[Path]:
     seen: set[Path] = set()
     for path in paths:
         if not path.exists():
-            raise InputError(f"there is no {path}. Give Python files, or folders that hold some.")
+            raise InputError(f"there is no file or folder {path}. Give Python files, or folders that hold some.")
         for file in sorted(_in_folder(path)) if path.is_dir() else [path]:
             resolved = file.resolve()
             if resolved not in seen:

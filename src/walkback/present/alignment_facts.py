@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from walkback.present.in_panel import in_its_words
 from walkback.present.numbers import count, signed, written
+from walkback.present.places import in_block_names, place
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.protocol.carrying import in_sentences
-from walkback.protocol.records import Alignment, DiagnosticReport, NullAlignment
+from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, NullAlignment
 
 MEANING = "alignment Γ, the cosine of the credit with the true gradient"
 _MANY = 8
@@ -24,8 +25,8 @@ def alignment_facts(report: DiagnosticReport) -> list[tuple[str, str]]:
         return [("Γ", "not measured: no credit rule was given")]
     if alignment.unavailable:
         return [("Γ", f"N/A: {shortened(alignment.unavailable, NOTE_LENGTH)}")]
-    facts = [("per block", per_block(alignment.sites))] if alignment.sites else []
-    facts += [("carried by one", words)] if (words := in_sentences(alignment.sites)) else []
+    facts = [("per block", per_block(report, alignment.sites))] if alignment.sites else []
+    facts += [("carried by one", in_block_names(report, words))] if (words := in_sentences(alignment.sites)) else []
     facts += [("deep mean", _deep(alignment)), ("null", _null(alignment.null, alignment.no_null))]
     facts += [("aggregation", _orders(alignment.orders))] if alignment.orders else []
     facts += [("neighbouring credits", _neighbours(alignment.neighbours))] if alignment.neighbours else []
@@ -35,21 +36,21 @@ def alignment_facts(report: DiagnosticReport) -> list[tuple[str, str]]:
     return facts
 
 
-def per_block(sites: Sequence[float]) -> str:
-    """Γ where each block reads and where it writes, in their order; of a deep network the blocks at both ends."""
+def per_block(report: Measurements, sites: Sequence[float]) -> str:
+    """Γ at what the first block reads and at what each block writes; of a deep network the blocks at both ends."""
     last = len(sites) - 1
     shown = list(range(len(sites))) if last < _MOST_SITES else [*range(_ENDS), *range(last + 1 - _ENDS, last + 1)]
-    values = [f"h_{site} {signed(sites[site])}" for site in shown]
+    values = [f"{place(report, site)} {signed(sites[site])}" for site in shown]
     if len(shown) < len(sites):
         values.insert(_ENDS, f"… {len(sites) - len(shown)} more …")
-    return f"{', '.join(values)}; block l reads h_(l-1) and writes h_l"
+    return ", ".join(values)
 
 
 def _deep(alignment: Alignment) -> str:
     if alignment.deep is None:
         return "not measured"
     last = len(alignment.sites) - 1 if alignment.sites else 0
-    return f"{signed(alignment.deep)}" + (f" over sites 1–{last}" if last > 1 else "")
+    return f"{signed(alignment.deep)}" + (f" over the outputs of {last} blocks" if last > 1 else "")
 
 
 def _null(null: NullAlignment | None, why_none: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from walkback.present import in_panel, in_short, numbers, outline
 from walkback.present.evidence import beside_verdict
 from walkback.present.numbers import count, reading_value
+from walkback.present.places import in_block_names, place, table_name
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import accuracy_words, baseline_words, score_words
 from walkback.protocol.carrying import in_sentences
@@ -51,14 +52,6 @@ def sections(report: DiagnosticReport) -> list[tuple[str, list[str]]]:
 def _some(lines: list[str]) -> list[str]:
     more = len(lines) - _MOST
     return lines if more <= 0 else [*lines[:_MOST], f"… and {more} more in the full report"]
-
-
-def place(report: DiagnosticReport, site: int) -> str:
-    """A site by the name of the block that hands it on; by its number where the record has no names."""
-    names = report.sites or ()
-    if site < len(names):
-        return middle_out(names[site], NAME_LENGTH)
-    return f"block {site}" if site else "the input of block 1"
 
 
 def _why(report: DiagnosticReport) -> list[str]:
@@ -127,7 +120,7 @@ def _remedy(reading: Reading) -> str:
 def _alignment(report: DiagnosticReport) -> list[str]:
     """That one block carries the mean, where it does."""
     words = in_sentences(report.alignment.sites) if report.alignment is not None else ""
-    return [words] if words else []
+    return [in_block_names(report, words)] if words else []
 
 
 def _scores(report: DiagnosticReport) -> list[str]:
@@ -158,5 +151,5 @@ def _measured(report: DiagnosticReport) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [middle_out(name, NAME_LENGTH) for name in names]
+    shown = [middle_out(table_name(name), NAME_LENGTH) for name in names]
     return ", ".join(shown) if len(shown) <= _MOST_BLOCKS else f"{shown[0]}, {shown[1]}, … {shown[-1]}"

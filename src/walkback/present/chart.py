@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from walkback.present.numbers import written
+from walkback.present.plain import site_label
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
 from walkback.protocol.diagnostics.declare import LEAST_SPAN
 from walkback.protocol.records import Interval
@@ -15,6 +16,8 @@ from walkback.protocol.records import Interval
 WIDTH, HEIGHT = 360, 190
 LEFT, RIGHT, TOP, BOTTOM = 42, 350, 14, 162
 _MOST_POINTS = 64
+_END_LENGTH = 24
+"""Characters of the name at each end of the axis."""
 
 Level = tuple[float, Literal[">", "<"]]
 Pairs = Sequence[tuple[float, float] | None]
@@ -76,7 +79,7 @@ def chart(series: Series) -> Chart:
         threshold=threshold,
         fires=_fires(series.level, threshold),
         zero=_down(scale.share(0.0)) if not series.logarithmic and scale.holds(0.0) else None,
-        x_ticks=tuple(_x_ticks(len(series.values))),
+        x_ticks=tuple(_x_ticks(series.names)),
         y_ticks=tuple(Tick(_down(t.share), t.label) for t in scale.ticks(5)),
         lost=any(p is not None and p.shape == "lost" for p in points),
     )
@@ -109,7 +112,7 @@ def _point(series: Series, scale: Scale, site: int) -> Point | None:
     if value is None:
         return None
     interval = series.intervals[site] if series.intervals else None
-    says = f"site {site}, {series.names[site]}: {series.symbol} {written(value)}"
+    says = f"{series.names[site]}: {series.symbol} {written(value)}"
     says += f", {written(interval.low)} to {written(interval.high)}" if interval else ""
     shape: Literal["dot", "deciding", "lost"] = "deciding" if site in series.deciding else "dot"
     return Point(
@@ -159,6 +162,7 @@ def _fires(level: Level | None, threshold: float | None) -> tuple[float, float] 
     return (TOP, round(threshold - TOP, 1)) if level[1] == ">" else (threshold, round(BOTTOM - threshold, 1))
 
 
-def _x_ticks(sites: int) -> Iterable[Tick]:
-    step = next(s for s in (1, 2, 5, 10, 20, 25, 50, 100, 250, 1000, 10**6) if (sites - 1) / s <= 8)
-    return (Tick(_across(site, sites), str(site)) for site in range(0, sites, step))
+def _x_ticks(names: Sequence[str]) -> Iterable[Tick]:
+    """The names of both ends; every point between them says its own."""
+    ends = [(float(LEFT), names[0]), (float(RIGHT), names[-1])]
+    return (Tick(across, site_label(name, _END_LENGTH)) for across, name in ends[: len(names)])

@@ -8,9 +8,9 @@ from walkback.present import in_panel, numbers
 from walkback.present.facts import Facts, capped
 from walkback.present.gradient_words import reference_line
 from walkback.present.numbers import count, written
+from walkback.present.places import in_block_names, place, places
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import scores_in_words
-from walkback.present.site_table import runs
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.known import known, owners, quantities
 from walkback.protocol.records import DiagnosticReport, Measurements
@@ -49,7 +49,10 @@ def _loss(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
 
 def _gradient(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
     if report.reference_check is not None:
-        yield "reference gradient", in_panel.in_its_words(report, reference_line(report.reference_check))
+        yield (
+            "reference gradient",
+            in_block_names(report, in_panel.in_its_words(report, reference_line(report.reference_check))),
+        )
     if report.error_size is not None:
         yield "error size", f"{written(report.error_size)}, the median ‖∂ℓ/∂logits‖"
     if report.reference_fidelity:
@@ -67,7 +70,7 @@ def _drift(report: DiagnosticReport) -> Iterator[tuple[str, str]]:
     site = report.stability_layer
     if report.drift_shares is None or site is None:
         return
-    text = f"{written(report.drift_shares[site])} at site {site}"
+    text = f"{written(report.drift_shares[site])} at {place(report, site)}"
     if report.drift_share_intervals is not None:
         interval = report.drift_share_intervals[site]
         text += f", {written(interval.low)} to {written(interval.high)} ({numbers.level(interval)})"
@@ -80,7 +83,7 @@ def _nonfinite(report: Measurements) -> Iterator[tuple[str, str]]:
         if isinstance(counts, tuple) and any(counts):
             hit = [site for site, number in enumerate(counts) if number]
             many = count(int(max(counts)), "sample")
-            yield quantity.shown, f"at site{'s' if len(hit) > 1 else ''} {runs(hit)}; up to {many}"
+            yield quantity.shown, f"at {places(report, hit)}; up to {many}"
         elif counts and not isinstance(counts, tuple):
             yield quantity.shown, count(int(counts), "sample")
 

@@ -9,12 +9,13 @@ from typing import Any
 from walkback.present import gauge as gauges
 from walkback.present import in_panel, latex, markdown, numbers, outline
 from walkback.present.alignment_facts import alignment_facts
-from walkback.present.brief import place, sections
+from walkback.present.brief import sections
 from walkback.present.evidence import OTHERS, evidence
 from walkback.present.facts import Facts, capped
 from walkback.present.in_short import plain_verdict
 from walkback.present.network import Network
 from walkback.present.panels import panels
+from walkback.present.places import place
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened, site_label
 from walkback.present.site_table import MOST_SHOWN, SiteTable, alignment_table, cells, site_table
 from walkback.present.templating import environment
@@ -98,14 +99,14 @@ class Rows:
     """A table of sites: all of them where they fit, both ends where they do not."""
 
     headings: Sequence[tuple[str, str]]
-    rows: Sequence[tuple[bool, int, str, list[str], str]]
+    rows: Sequence[tuple[bool, str, list[str], str]]
     left_out: str
     long: bool
     decided: bool
 
 
 def site_rows(table: SiteTable | None, most: int) -> Rows | None:
-    """(after a gap, site, name, figures, letters) for every row that the page shows."""
+    """(after a gap, name, figures, letters) for every row that the page shows."""
     if table is None:
         return None
     every = table.count <= most
@@ -113,7 +114,6 @@ def site_rows(table: SiteTable | None, most: int) -> Rows | None:
     rows = [
         (
             not every and table.after_gap(s),
-            s,
             site_label(table.name(s), 60),
             cells(table, s),
             table.decides[s],

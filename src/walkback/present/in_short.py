@@ -53,7 +53,7 @@ def _fires_alone(report: DiagnosticReport) -> str:
 def _beside(report: DiagnosticReport) -> str:
     """What fired without deciding."""
     fired = [meaning(report, r) for r in in_panel.fired_beside(report)]
-    return f" Beside the verdict: {_listed(fired)}." if fired else ""
+    return f" Not part of the verdict: {_listed(fired)}." if fired else ""
 
 
 def meaning(report: DiagnosticReport, reading: Reading) -> str:

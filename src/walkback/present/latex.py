@@ -18,7 +18,7 @@ _NAME_WIDTH = 24
 
 
 def render(report: DiagnosticReport) -> str:
-    """The report as booktabs tables: the diagnostics, the sites, the directions at the sites."""
+    """The report as booktabs tables: the diagnostics, the sites, the directions along the network."""
     tables = [_diagnostics(report), *_sites(report)]
     return "% requires \\usepackage{booktabs}\n" + "\n\n".join(tables) + "\n"
 
@@ -132,20 +132,19 @@ def _sites(report: DiagnosticReport) -> Iterator[str]:
         directions = [c for c in directions if c.quantity.name not in again] + list(aligned.columns)
     name = escape(outline.title(report))
     if sizes or not directions:
-        yield _site_table(table, sizes, f"{name}: sizes at the sites", _label(report, "sizes"), named=True)
+        yield _site_table(table, sizes, f"{name}: sizes along the network", _label(report, "sizes"))
     if directions:
-        caption = f"{name}: directions at the sites"
-        yield _site_table(table, directions, caption, _label(report, "directions"), named=not sizes)
+        caption = f"{name}: directions along the network"
+        yield _site_table(table, directions, caption, _label(report, "directions"))
 
 
-def _site_table(table: SiteTable, columns: Sequence[Column], caption: str, label: str, named: bool) -> str:
+def _site_table(table: SiteTable, columns: Sequence[Column], caption: str, label: str) -> str:
     part = SiteTable(table.names, tuple(columns), table.decides, table.shown)
     rows: list[list[str]] = []
     for site in part.shown:
         if part.after_gap(site):
-            rows.append([r"$\vdots$"] + [""] * (len(columns) + named))
-        name = [escape(site_label(part.name(site), _NAME_WIDTH))] if named else []
-        rows.append([str(site), *name, *map(escape, cells(part, site))])
-    headings = ["site", *["name"] * named, *(c.quantity.tex or escape(c.heading) for c in columns)]
+            rows.append([r"$\vdots$"] + [""] * len(columns))
+        rows.append([escape(site_label(part.name(site), _NAME_WIDTH)), *map(escape, cells(part, site))])
+    headings = ["block", *(c.quantity.tex or escape(c.heading) for c in columns)]
     below = [escape(part.left_out) + "."] if part.left_out else []
-    return floated(caption + ".", label, tabular(headings, rows, "r" + "l" * named + "r" * len(columns)), below)
+    return floated(caption + ".", label, tabular(headings, rows, "l" + "r" * len(columns)), below)

@@ -38,7 +38,7 @@ def _parts(report: DiagnosticReport) -> Iterator[str]:
         yield _diagnostics(report)
         yield "\n".join(_meanings(report))
     yield from _bullets(OTHERS, evidence(report))
-    yield from _sites("Sites", site_table(report))
+    yield from _sites("Along the network", site_table(report))
     yield from _bullets("Alignment Γ", alignment_facts(report))
     yield from _sites("Γ and its null", alignment_table(report))
     yield from _bullets("Not measured", outline.not_measured(report))
@@ -100,14 +100,14 @@ def _sites(heading: str, sites: SiteTable | None) -> Iterator[str]:
     if sites is None:
         return
     decided = ["decides"] if any(sites.decides) else []
-    headings = ["site", "name", *(c.heading for c in sites.columns), *decided]
+    headings = ["block", *(c.heading for c in sites.columns), *decided]
     rows: list[list[str]] = []
     for site in sites.shown:
         if sites.after_gap(site):
             rows.append(["⋮"] + [""] * (len(headings) - 1))
         letters = [sites.decides[site]] if decided else []
-        rows.append([str(site), shortened(sites.name(site), 80), *cells(sites, site), *letters])
+        rows.append([shortened(sites.name(site), 80), *cells(sites, site), *letters])
     yield f"### {heading}"
-    yield table(headings, rows, "rl" + "r" * len(sites.columns) + "l" * len(decided))
+    yield table(headings, rows, "l" + "r" * len(sites.columns) + "l" * len(decided))
     if sites.left_out:
         yield escape(sites.left_out[0].upper() + sites.left_out[1:] + ".")

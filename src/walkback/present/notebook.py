@@ -11,10 +11,11 @@ from functools import singledispatch
 from html import escape
 
 from walkback.present import in_panel, outline
-from walkback.present.brief import place, sections
+from walkback.present.brief import sections
 from walkback.present.comparison import columns, labels, letters_in_words, row, short_verdict
 from walkback.present.in_short import plain_verdict
 from walkback.present.numbers import count, reading_value
+from walkback.present.places import place
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened, visible
 from walkback.present.seeds import headline, remarks, sentences, summaries
 from walkback.protocol.records import DiagnosticReport, Reading, State

@@ -9,6 +9,7 @@ from walkback.present.evidence import LOSS, alignment_gaps, gaps_beside
 from walkback.present.facts import Facts as Facts
 from walkback.present.facts import capped
 from walkback.present.numbers import count, round_number
+from walkback.present.places import in_block_names
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, SENTENCE_LENGTH, middle_out, shortened
 from walkback.present.site_table import runs
 from walkback.protocol.again import stored_words
@@ -38,7 +39,7 @@ def title(report: DiagnosticReport) -> str:
 
 
 def basis(report: DiagnosticReport) -> str:
-    """How many samples and sites the figures rest on, and what a site's vector is."""
+    """How many samples and blocks the figures rest on, and what a site's vector is."""
     sites = next((len(v) for v in (report.residual_norms, report.bp_grad_norms, report.sites) if v), 0)
     parts = [samples_in_words(report)] if report.samples is not None else []
     parts += [_sites_in_words(report, sites)] if sites else []
@@ -67,11 +68,11 @@ def parts(report: DiagnosticReport) -> str:
 
 
 def _sites_in_words(report: DiagnosticReport, sites: int) -> str:
-    """How many sites, and where some were left out, which of the network's they are."""
+    """How many blocks; where sites were left out, which of the network's were measured."""
     if report.site_numbers is None or report.last_site is None:
-        return count(sites, "site")
+        return count(sites - 1, "block") if sites > 1 else count(sites, "site")
     listed = runs(list(report.site_numbers))
-    return f"{sites} of {report.last_site + 1} sites, numbered 0 to {sites - 1} here: h_l with l = {listed}"
+    return f"{sites} of {report.last_site + 1} sites: h_l with l = {listed}"
 
 
 def verdict_line(report: DiagnosticReport) -> str:
@@ -112,7 +113,8 @@ def interval_text(reading: Reading) -> str:
 
 def sentence(report: DiagnosticReport, reading: Reading) -> str:
     """What the reading means, with the deciding panel's labels."""
-    return shortened(in_panel.in_its_words(report, reading.sentence or reading.reason), SENTENCE_LENGTH)
+    said = in_panel.in_its_words(report, reading.sentence or reading.reason)
+    return shortened(in_block_names(report, said), SENTENCE_LENGTH)
 
 
 def state_and_role(report: DiagnosticReport, reading: Reading) -> str:
@@ -156,7 +158,7 @@ def provenance(report: DiagnosticReport) -> Facts:
 
 def warnings(report: DiagnosticReport) -> list[str]:
     """The warnings, one line each; first of all where the record itself says something else."""
-    rows = capped(("", shortened(warning, NOTE_LENGTH)) for warning in report.warnings)
+    rows = capped(("", shortened(in_block_names(report, warning), NOTE_LENGTH)) for warning in report.warnings)
     return [*stored(report), *at_chance(report), *(f"{label} {words}".strip() for label, words in rows)]
 
 

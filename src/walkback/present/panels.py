@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from walkback.present.chart import Chart, Pairs, Series, chart
 from walkback.present.in_panel import in_its_words
 from walkback.present.outline import STATE_WORDS
+from walkback.present.places import unnamed
 from walkback.present.plain import shortened
 from walkback.present.site_table import padded, site_table
 from walkback.protocol.diagnostics.base import Diagnostic
@@ -43,7 +44,7 @@ def panels(report: DiagnosticReport) -> list[Panel]:
 def _names(report: DiagnosticReport, count: int) -> list[str]:
     table = site_table(report)
     named = table.count if table else 0
-    return [shortened(table.name(s), 60) if table and s < named else f"h_{s}" for s in range(count)]
+    return [shortened(table.name(s), 60) if table and s < named else unnamed(s) for s in range(count)]
 
 
 def _deciding(report: DiagnosticReport, letter: str) -> frozenset[int]:

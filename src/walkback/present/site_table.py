@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from walkback.present.in_panel import label
 from walkback.present.numbers import signed, written
+from walkback.present.places import table_name, unnamed
 from walkback.present.plain import one_line
 from walkback.protocol.diagnostics.declare import Quantity
 from walkback.protocol.diagnostics.known import over_sites
@@ -61,11 +62,11 @@ class SiteTable:
     def left_out(self) -> str:
         """What a short rendering says of the sites that it leaves out; empty if it shows all."""
         missing = sorted(set(range(self.count)) - set(self.shown))
-        return f"sites {runs(missing)} are left out here; the JSON record holds all {self.count}" if missing else ""
+        return f"{len(missing)} of {self.count} rows are left out here; the JSON record holds all" if missing else ""
 
     def name(self, site: int) -> str:
         """What the site is in the network."""
-        return one_line(self.names[site]) if self.names else f"h_{site}"
+        return table_name(self.names[site]) if self.names else unnamed(site)
 
     def after_gap(self, site: int) -> bool:
         """Whether sites were left out just before this one."""

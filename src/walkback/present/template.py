@@ -24,6 +24,7 @@ from walkback.present.numbers import (
     with_unit,
     written,
 )
+from walkback.present.places import place
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import FROZEN, accuracy_words, baseline_words, frozen_words, score_words
 from walkback.protocol.diagnostics.base import Diagnostic
@@ -208,7 +209,7 @@ def _alignment(report: DiagnosticReport | None) -> list[Entry]:
 
 def _alignment_table(report: DiagnosticReport | None) -> Table | None:
     alignment = report.alignment if report is not None else None
-    if alignment is None or not alignment.sites:
+    if report is None or alignment is None or not alignment.sites:
         return None
     null = alignment.null
     rows = []
@@ -218,8 +219,8 @@ def _alignment_table(report: DiagnosticReport | None) -> Table | None:
             if null
             else (ABSENT,) * 3
         )
-        rows.append((str(site), signed(gamma), *beside))
-    return Table(("site", "Γ", "null mean", "null sd", "z"), rows, "rrrrr")
+        rows.append((place(report, site), signed(gamma), *beside))
+    return Table(("block", "Γ", "null mean", "null sd", "z"), rows, "lrrrr")
 
 
 def _gaps(report: DiagnosticReport | None) -> list[Entry]:

@@ -21,6 +21,7 @@ from walkback.present.console import Safe, standard_output
 from walkback.present.evidence import OTHERS, evidence, gaps_beside
 from walkback.present.in_short import in_a_sentence
 from walkback.present.numbers import reading_value
+from walkback.present.places import place
 from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.present.site_table import alignment_table, site_table
 from walkback.present.text_tables import site_blocks
@@ -165,7 +166,7 @@ def _diagnostic(report: DiagnosticReport, reading: Reading) -> RenderableType:
     line.append(_padded(in_panel.named(report, reading), 24), style="bold")
     line.append(_padded(outline.state_word(reading), 15), style=STYLES[reading.state])
     line.append(f"{reading_value(reading):>12}   {outline.fires_when(reading)}")
-    line.append(f"   site {reading.site}" if reading.site is not None else "")
+    line.append(f"   at {place(report, reading.site)}" if reading.site is not None else "")
     role = in_panel.role(report, reading.letter)
     line.append(f"   {role}" if role else "", style="dim")
     below = [part for part in (outline.interval_text(reading), outline.sentence(report, reading)) if part]

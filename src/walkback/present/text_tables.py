@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,8 @@ from walkback.present.sparkline import sparkline
 
 GAP = 2
 """Blanks between two columns."""
-_LEAST_NAME = 6
+_HEADING = "block"
+_LEAST_NAME, _MOST_NAME = 6, 24
 _MOST_SPARKS = 80
 
 
@@ -33,8 +35,7 @@ def site_blocks(table: SiteTable | None, width: int) -> Iterator[RenderableType]
     for part, columns in enumerate(parts(table, width)):
         if part:
             yield Text()
-        # Names stand in the first part alone: the numbers of the sites join the others to it.
-        yield _drawn(table, columns, width, named=part == 0)
+        yield _drawn(table, columns, width)
     yield from (Text(line, style="dim") for line in _below(table, width))
     yield Text()
 
@@ -42,12 +43,12 @@ def site_blocks(table: SiteTable | None, width: int) -> Iterator[RenderableType]
 def parts(table: SiteTable, width: int) -> list[list[Column]]:
     """The columns in groups that fit the width; a column never loses digits to fit beside another."""
     groups: list[list[Column]] = [[]]
-    room = width - len("site") - GAP - _LEAST_NAME
+    room = width - _name_width(table)
     for column in table.columns:
         need = _column_width(table, column) + GAP
         if need > room and groups[-1]:
             groups.append([])
-            room = width - len("site")
+            room = width - _name_width(table)
         groups[-1].append(column)
         room -= need
     return groups
@@ -57,20 +58,23 @@ def _column_width(table: SiteTable, column: Column) -> int:
     return max(len(column.heading), *(len(column.cell(site)) for site in table.shown))
 
 
-def _drawn(table: SiteTable, columns: Sequence[Column], width: int, named: bool) -> Table:
+def _name_width(table: SiteTable) -> int:
+    """What the names ask for, and no more than leaves room for the numbers."""
+    longest = max(cell_len(table.name(site)) for site in table.shown)
+    return min(max(longest, len(_HEADING)), _MOST_NAME)
+
+
+def _drawn(table: SiteTable, columns: Sequence[Column], width: int) -> Table:
     taken = sum(_column_width(table, c) + GAP for c in columns)
-    name_width = max(width - len("site") - GAP - taken, _LEAST_NAME)
+    name_width = max(width - taken, _LEAST_NAME)
     drawn = ruled_table()
-    drawn.add_column(Text("site"), justify="right", no_wrap=True)
-    if named:
-        drawn.add_column(Text("name"), no_wrap=True, max_width=name_width)
+    drawn.add_column(Text(_HEADING), no_wrap=True, max_width=name_width)
     for column in columns:
         drawn.add_column(Text(column.heading), justify="right", no_wrap=True)
     for site in table.shown:
         if table.after_gap(site):
             drawn.add_row("⋮")
-        name = [Text(site_label(table.name(site), name_width))] if named else []
-        drawn.add_row(str(site), *name, *(Text(c.cell(site)) for c in columns))
+        drawn.add_row(Text(site_label(table.name(site), name_width)), *(Text(c.cell(site)) for c in columns))
     return drawn
 
 
@@ -81,5 +85,5 @@ def _below(table: SiteTable, width: int) -> Iterator[str]:
         if not column.quantity.profiled or not 2 <= table.count <= min(_MOST_SPARKS, width - 10):
             continue
         values = [v for v in column.values if v is not None]
-        ends = f"{written(values[0])} at site 0 to {written(values[-1])} at site {len(values) - 1}, log scale"
+        ends = f"{written(values[0])} before the blocks to {written(values[-1])} after them, log scale"
         yield f"{column.heading}  {sparkline(column.values)}  {ends}"

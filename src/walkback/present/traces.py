@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from walkback.present.numbers import ABSENT, percent, signed, written
-from walkback.present.plain import NAME_LENGTH, middle_out, one_line
+from walkback.present.numbers import count as counted
+from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.sparkline import sparkline
 from walkback.present.text_tables import ruled_table
 from walkback.present.thinning import summed_up
@@ -129,12 +130,29 @@ def course_blocks(traces: Sequence[tuple[str, CourseSummary, Sequence[str]]]) ->
 
 def course_sentence(course: CourseSummary) -> str:
     """First firings, where the run would have been stopped, what that saves and what it costs."""
+    if not course.measured:
+        return (
+            f"Nothing was measured at any of {counted(course.unmeasured, 'moment')}, up to {course.last}: there is "
+            f"nothing to judge{_reason(course)}."
+        )
     fired = ", ".join(f"({letter}) at {at}" for letter, at in sorted(course.first_fired.items()))
-    count = f"{course.measured} measurement{'' if course.measured == 1 else 's'} up to {course.last}."
+    count = f"{counted(course.measured, 'measurement')} up to {course.last}.{_gaps(course)}"
     fired = f" First fired: {fired}." if fired else " Nothing fired."
     if course.stop is None:
         return f"{count}{fired} The monitor would not have stopped it."
     return f"{count}{fired} The monitor would have stopped it: {course.stop_reason}{_saving(course)}."
+
+
+def _gaps(course: CourseSummary) -> str:
+    """At how many moments nothing was measured, and what that means for the verdict."""
+    if not course.unmeasured:
+        return ""
+    end = " That includes the last moment, so the verdict above is incomplete." if course.unmeasured_at_end else ""
+    return f" At {counted(course.unmeasured, 'moment')} nothing was measured{_reason(course)}.{end}"
+
+
+def _reason(course: CourseSummary) -> str:
+    return f" (reason: {shortened(course.unmeasured_reason, NOTE_LENGTH)})" if course.unmeasured_reason else ""
 
 
 def partial_blocks(reports: Sequence[tuple[str, DiagnosticReport]]) -> Iterator[RenderableType]:

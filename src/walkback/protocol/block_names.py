@@ -145,7 +145,7 @@ def _as_given(item: nn.Module, model: nn.Module, names: Mapping[nn.Module, str],
     module = getattr(item, "_orig_mod", item)
     if module not in names:
         raise BlocksError(
-            f"{argument}= holds a {type(module).__name__} that is no part of {type(model).__name__}; expected modules "
+            f"{argument}= holds a {type(module).__name__} that is not part of {type(model).__name__}; expected modules "
             "of the model itself."
         )
     return [module]

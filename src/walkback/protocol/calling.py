@@ -1,4 +1,4 @@
-"""How a model is called besides its batch, and what a call that does not fit it is told."""
+"""How a model is called besides its batch, and the error of a call that does not fit it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from walkback.errors import BatchError
 from walkback.protocol.outputs import Logits, logits_beside_loss, logits_of
+from walkback.protocol.wrong_shape import wrong_shape
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Calling:
         if isinstance(inputs, Mapping):
             twice = sorted(set(map(str, inputs)) & set(self.forward_kwargs))
             if twice:
-                raise BatchError(f"forward_kwargs holds {', '.join(twice)}, and so do the batches. Leave it to one.")
+                raise BatchError(f"forward_kwargs and the batches both hold {', '.join(twice)}. Give each name once.")
             args, kwargs = (), {**inputs, **named}
         else:
             args, kwargs = _in_order(model, inputs, named), named
@@ -47,6 +48,11 @@ class Calling:
             return model(*args, **kwargs)
         except TypeError as error:
             misfit = _misfit(model, args, kwargs)
+            if misfit is None:
+                raise
+            raise BatchError(misfit) from error
+        except RuntimeError as error:
+            misfit = wrong_shape(model, inputs, error)
             if misfit is None:
                 raise
             raise BatchError(misfit) from error

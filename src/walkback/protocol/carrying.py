@@ -42,8 +42,8 @@ class Carried:
         """In a sentence."""
         verb = "read" if self.read else "write"
         return (
-            f"The mean alignment over the sites that blocks {verb} ({signed(self.mean)}) comes from block {self.block} "
-            f"alone ({signed(self.value)} at h_{self.site}); without it: {signed(self.without)}."
+            f"The mean alignment over what the blocks {verb} ({signed(self.mean)}) comes from block {self.block} "
+            f"alone ({signed(self.value)}); without it: {signed(self.without)}."
         )
 
 

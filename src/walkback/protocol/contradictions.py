@@ -95,7 +95,7 @@ def _zeros(measured: Measurements) -> Iterator[str]:
     norms = measured.residual_norms
     if norms and all(norm == 0 for norm in norms):
         yield (
-            "residual_norms are 0 at every site: a stream of zeros is no measurement. Check the inputs, and which "
+            "residual_norms are 0 at every site: a stream of zeros is not a measurement. Check the inputs, and which "
             "blocks were measured"
         )
 

@@ -33,8 +33,8 @@ def accuracy(
             if answers is None:
                 why = taken.remark or "accuracy needs class indices as targets, and an output for each class."
                 raise BatchError(
-                    f"{why} For a baseline, return walkback.Score(…) from train_fn, with a unit= of its own where it "
-                    "is no accuracy."
+                    f"{why} For a baseline, return walkback.Score(…) from train_fn, with its own unit= if it is "
+                    "not an accuracy."
                 )
             counted = counted.plus(answers)
     score = counted.score()

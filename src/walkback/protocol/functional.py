@@ -71,7 +71,7 @@ class Site:
         losses = self.loss(self.rest(states.flatten(0, 1)), self.targets.repeat_interleave(count, dim=0))
         if losses.shape != (samples * count,) or losses.dtype != torch.float64:
             raise InputError(
-                f"the loss behind a site is {losses.dtype} of shape {tuple(losses.shape)} for {samples * count} "
+                f"the loss computed from a site is {losses.dtype} of shape {tuple(losses.shape)} for {samples * count} "
                 "states; expected torch.float64 and one loss for each. Give `rest` a network in fp64, and `loss` "
                 "one that takes no mean over the batch."
             )

@@ -37,7 +37,7 @@ def initial_weights(given: Any, model: nn.Module) -> dict[str, Tensor]:
     if not isinstance(given, Mapping) or not all(isinstance(value, Tensor) for value in given.values()):
         raise InputError(
             f"initial= is {shortened(given)}; expected the network before training, its state_dict, or a function that "
-            "builds it anew with its seed."
+            "builds it again with its seed."
         )
     weights = {_plain(name): value.detach() for name, value in given.items()}
     own = parameters_of(model)

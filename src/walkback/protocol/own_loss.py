@@ -83,16 +83,16 @@ COUNTED = (
 
 MOVED = (
     "the model moves its labels by one token, and loss= got them as they are: accuracy and perplexity are not counted. "
-    "Leave loss= out, or give labels that stand beside the logits which predict them."
+    "Leave loss= out, or give labels that are aligned with the logits that predict them."
 )
 LEFT_OUT = (
     "loss= leaves out {left_out} of {scored} targets of the first sequences that are not marked with −100 (target "
     "{target} at place {place}, for instance), as a loss does that ignores padding or moves its targets: accuracy and "
-    "perplexity, which score every target as it stands, are not counted. Mark what is not to be scored with −100."
+    "perplexity, which score every target as it is, are not counted. Mark what is not to be scored with −100."
 )
 NO_CLASSES = (
     "loss= is not smaller where the largest output is the target's than where it is another one's, so the outputs are "
-    "no scores of classes: accuracy is not counted. Give it as headline_acc=, or another score as score=."
+    "not class scores: accuracy is not counted. Give it as headline_acc=, or another score as score=."
 )
 COPIED = (
     "the target of every token is that token itself, and the model has no loss of its own that would say otherwise: "
@@ -234,7 +234,7 @@ def _refusal(model: nn.Module, look: Batch, keyword: str, answer: Answer, fits: 
     if not listed:
         return f"{own}, and nothing that walkback knows fits its {shapes}. {ASK}"
     if len(fits.remaining) > 1:
-        return f"{own}, and more than one loss gives it: {listed}. Which it is cannot be told. {ASK}"
+        return f"{own}, and more than one loss gives it: {listed}. walkback cannot tell which one it is. {ASK}"
     return (
         f"{own}, which none of these reproduces on all targets tried ({shapes}): {listed}. It may hold label "
         f"smoothing, class weights, an auxiliary loss, or a prompt's tokens. {ASK}"

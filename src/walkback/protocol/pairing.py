@@ -54,7 +54,7 @@ class Answered(Record):
         try:
             held = len(base64.b64decode(self.bits, validate=True))
         except ValueError:
-            raise ValueError("the bits of the right answers are no base64") from None
+            raise ValueError("the bits of the right answers are not base64") from None
         if held != (self.samples + 7) // 8:
             raise ValueError(f"{held} bytes of right answers for {self.samples} samples; expected a bit for each")
         return self

@@ -77,7 +77,7 @@ def wrong_loss(doubled: Doubled, candidate: Candidate) -> str:
     different = loss_of_one_alone(doubled, candidate.seen)
     if different is not None:
         return (
-            f"loss= gives one sample {written(different[0])} and then, with fewer samples beside it or in a second "
+            f"loss= gives one sample {written(different[0])} and then, with fewer samples in the batch or in a second "
             f"call, {written(different[1])}; expected a loss of each sample that depends on that sample alone. Do not "
             "divide by the size of the batch or by a sum over it, and keep no state that changes the loss."
         )

@@ -138,7 +138,7 @@ class SiteReader:
             raise NoGradient(
                 f"site '{self.chain.taps[index]}' does not depend on the site before it, so there is no gradient "
                 "between them. If the stream is detached there on purpose, diagnose a copy of the model that does "
-                "not detach it; else pass blocks= with modules that hand the residual stream on.",
+                "not detach it; else pass blocks= with modules that pass the residual stream on.",
                 site=index - 1,
             )
         self._keep(stream)

@@ -246,6 +246,6 @@ def samples_first(tensor: Tensor, tap: Tap, samples: int) -> Tensor:
         raise BatchError(
             f"site '{tap}' has the shape {tuple(tensor.shape)} for a batch of {samples} samples; expected one row per "
             "sample. Pass blocks= with modules whose outputs keep the batch axis, or let forward keep it, as (B, T, d) "
-            "for (B·T, d); where sequences are packed, have them padded."
+            "for (B·T, d); if sequences are packed, pad them."
         )
     return tensor

@@ -118,8 +118,8 @@ class Watch:
             frozen = len({one.name for one in self.held})
             raise BaselineError(
                 f"train_fn changed {len(moved)} of {frozen} frozen parameters ({moved[0]} first), noticed {when}, so "
-                "this is no frozen baseline. Let it leave requires_grad and the modules of the blocks as they are, and "
-                "skip parameters whose requires_grad is False."
+                "this is not a frozen baseline. Let it leave requires_grad and the modules of the blocks as they are, "
+                "and skip parameters whose requires_grad is False."
             )
 
     def __deepcopy__(self, _: Any) -> Watch:

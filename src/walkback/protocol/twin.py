@@ -87,7 +87,7 @@ def find_twin(twin: nn.Module, chain: Chain, batch: Batch, loss: Loss | None, si
             f"({chain.pattern}); expected the same blocks, best under the same names."
         )
     own = find_reference(twin, chosen, there, loss)
-    reason = f"The gradient of the twin, reference=, cannot stand for the true one. {own.check.reason}"
+    reason = f"The gradient of the twin, reference=, cannot be used as the true one. {own.check.reason}"
     check = own.check.model_copy(update={"twin": True, "reason": reason if own.check.reason else ""})
     kept = replace(chosen, keeps_stream=own.stream_kept)
     return TwinReference(check, own.sight, own.exact, own.measured, own.judged, twin=twin, chain=kept)

@@ -25,7 +25,7 @@ LONGEST_UNIT, LONGEST_VERDICT = 40, 2000
 def checked_letter(value: str) -> str:
     """What a diagnostic is called by, as it is; anything else raises ValueError."""
     if not re.fullmatch(r"[a-z][a-z0-9]{0,2}", value):
-        raise ValueError("expected a letter, a to z, and at most two letters or digits behind it")
+        raise ValueError("expected a letter, a to z, and at most two letters or digits after it")
     return value
 
 

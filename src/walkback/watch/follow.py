@@ -34,7 +34,7 @@ class RunTrail(RunInTrace):
     def add(self, line: TraceLine, measured: Measurements) -> None:
         """Judge the line."""
         measured = self._losses.with_decrease(line.at, line.loss, measured)
-        self.trail.add(line.at, measured, read(measured, self._thresholds), line.seconds)
+        self.trail.add(line.at, measured, read(measured, self._thresholds), line.seconds, line.unmeasured)
         self._sites = line.sites or self._sites
         self.holds_figures |= bool(line.residual_norms or line.bp_grad_norms or line.unmeasured)
 

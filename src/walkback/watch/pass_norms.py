@@ -39,6 +39,8 @@ class PassNorms:
         self.error: Tensor | None = None
         """‖∂loss/∂logits‖, of the loss as it was."""
         self.samples = 0
+        self.without_gradient = False
+        """Whether training brings no gradient back to h_0."""
         self._versions: list[tuple[Tensor, int]] = []
 
     @property

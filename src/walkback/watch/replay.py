@@ -195,7 +195,7 @@ def _found(path: Path) -> Found:
     if found.kind is Kind.WANDB:
         raise RecordError(
             f"{path} is {found.told}, whose file format has no public reader. Replay the trace that the monitor wrote "
-            "beside it, or export the run's history to CSV."
+            "next to it, or export the run's history to CSV."
         )
     return found
 
@@ -209,7 +209,7 @@ def _runs(
         if columns is None:
             there = ", ".join(list(dict.fromkeys(column for row in rows for column in row))[:40]) or "none"
             raise InputError(
-                f"{found.path} is a log of another program. Say which column holds which figure with --map, such as "
+                f"{found.path} is a log of another program. Say which column holds which value with --map, such as "
                 f"--map h_0=…,h_L=…,g_L=…,acc=…,epoch=…. Its columns: {there}."
             )
         log = LogColumns(columns)

@@ -20,7 +20,13 @@ class CourseSummary(Record):
     """What a run's record says of its course."""
 
     measured: int
-    """How many moments were measured."""
+    """At how many moments something was measured that is judged."""
+    unmeasured: int = 0
+    """At how many moments nothing was."""
+    unmeasured_at_end: bool = False
+    """Whether the last moment is one of those."""
+    unmeasured_reason: str = ""
+    """The reason that the record gives for it."""
     last: At
     """The last moment."""
     first_fired: dict[str, At] = Field(default_factory=dict)
@@ -48,15 +54,19 @@ def trail_of(
     trail, losses = Trail(policy), LossCourse()
     for line in lines:
         measured = losses.with_decrease(line.at, line.loss, line.measurements())
-        trail.add(line.at, measured, read(measured, thresholds), line.seconds)
+        trail.add(line.at, measured, read(measured, thresholds), line.seconds, line.unmeasured)
     return trail
 
 
 def summary_of(trail: Trail) -> CourseSummary:
     """First firings, and where the trail's policy would have stopped the run."""
+    gaps = trail.unmeasured()
     saved = _saved(trail, *trail.stop) if trail.stop is not None else {}
     return CourseSummary(
-        measured=len(trail),
+        measured=len(trail) - sum(gaps),
+        unmeasured=sum(gaps),
+        unmeasured_at_end=gaps[-1],
+        unmeasured_reason=trail.why_unmeasured if any(gaps) else "",
         last=trail.at(-1),
         first_fired=trail.course.decision.first_fired,
         final_accuracy=trail.last.headline_acc if trail.last is not None else None,

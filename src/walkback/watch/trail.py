@@ -81,6 +81,8 @@ class Trail:
         self.course = Course(policy or StopPolicy())
         self.last: Measurements | None = None
         """What was measured last."""
+        self.why_unmeasured = ""
+        """The reason that the last moment without a measurement gave, where one gave any."""
         self.stop: tuple[int, Decision] | None = None
         """The moment at which the policy would have stopped the run."""
         self._goes_back = goes_back
@@ -96,8 +98,16 @@ class Trail:
     def __getitem__(self, number: int) -> Moment:
         return Moment(self.at(number), self.fired_letters()[self._kinds[number]])
 
-    def add(self, at: At, measured: Measurements, readings: Sequence[Reading], seconds: float | None = None) -> None:
-        """Take in the next moment."""
+    def add(
+        self,
+        at: At,
+        measured: Measurements,
+        readings: Sequence[Reading],
+        seconds: float | None = None,
+        unmeasured: str = "",
+    ) -> None:
+        """Take in the next moment, and the reason where nothing was measured at it."""
+        self.why_unmeasured = unmeasured or self.why_unmeasured
         while self._goes_back and self._places and no_later(at.place, self._places[-1]):
             self._pop()
         read = {reading.letter: reading.value for reading in readings}
@@ -152,6 +162,12 @@ class Trail:
         """The diagnostics that had a value at any moment."""
         seen = set(self._kinds)
         return {s.letter for signs, kind in self._signs.items() if kind in seen for s in signs if s.measured}
+
+    def unmeasured(self) -> list[bool]:
+        """Whether nothing that is judged was measured, at every moment."""
+        judged = (State.PASS, State.FIRE, State.UNDECIDED)
+        empty = [not any(s.state in judged for s in signs) for signs in self._signs]
+        return [empty[kind] for kind in self._kinds]
 
     @property
     def counts_epochs(self) -> bool:

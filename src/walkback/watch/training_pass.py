@@ -7,6 +7,7 @@ batches; under BatchNorm the gradient of one sample's h_l contains its influence
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -15,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import BatchError, InputError
+from walkback.errors import BatchError, InputError, WalkbackWarning
 from walkback.protocol import numerics
 from walkback.protocol.function_taps import FunctionTaps, needs_functions
 from walkback.protocol.outputs import Logits, logits_beside_loss
@@ -58,6 +59,7 @@ class TrainingPass:
         self.last: Level | None = None
         """Of the last pass that was read in full."""
         self._looks = 0
+        self._warned = False
         self._copying = False
         self._watching = False
         self._called_often = any(tap.nth > 0 or tap.step for tap in chain.taps)
@@ -116,6 +118,8 @@ class TrainingPass:
         the next passes are then read in full.
         """
         passes = [seen for seen in self._passes if seen.done]
+        if not passes and any(seen.without_gradient for seen in self._passes):
+            self._warn_once()
         self._passes.clear()
         if not passes:
             return None
@@ -131,6 +135,19 @@ class TrainingPass:
         measured, self.last = read_in_full(passes, factors)
         self.full, self._looks = False, 0
         return measured
+
+    def _warn_once(self) -> None:
+        """That nothing can be read here, where it would otherwise be silent."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"watch_training measures nothing on this network: training computes no gradient at "
+                f"'{self.chain.taps[0]}', which is the input of the network or comes from frozen layers. Pass blocks= "
+                "that come after the first layer that learns, or leave out watch_training: the monitor's own "
+                "measurements work.",
+                WalkbackWarning,
+                stacklevel=6,
+            )
 
     def _look(self, passes: Sequence[PassNorms], factors: Sequence[float]) -> None:
         """Whether to read the next passes in full."""
@@ -217,6 +234,7 @@ class TrainingPass:
 
     def _keep(self, current: PassNorms, site: int, tap: Tap, stream: Tensor) -> None:
         current.hiddens.append(self._taken(current, stream, tap))
+        current.without_gradient |= site == 0 and not stream.requires_grad
         if stream.requires_grad and (current.full or current.forward_done):
             stream.register_hook(self._keeper(current, site, tap))  # type: ignore[no-untyped-call]
 

@@ -51,8 +51,9 @@ class TrainingWatcher:
             No pass over the batches: two norms at every site in a pass that is made anyway.
 
         Caveat:
-            Where h_0 is the input of the network itself, training computes no gradient there, and nothing is read from
-            its passes. Name `blocks` that come after the first layer.
+            Where the first block reads the input of the network itself, training computes no gradient there, and
+            nothing is read from its passes: a `WalkbackWarning` says so. Name `blocks` that come after the first
+            layer, or leave `watch_training` out.
 
         Examples:
             >>> import torch, walkback

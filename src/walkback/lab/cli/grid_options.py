@@ -50,7 +50,7 @@ def _grid(options: Mapping[str, Any], settings: dict[str, Any]) -> GridConfig:
 
     missing = [flag for option, flag in REQUIRED.items() if option not in options]
     if missing:
-        raise InputError(f"{', '.join(missing)} is not given. Give them, or --preset resmlp_d256.")
+        raise InputError(f"{', '.join(missing)} must be given, or --preset resmlp_d256.")
     rows = tuple(row for word in options["methods"] for row in rows_from(word))
     others = {option: value for option, value in options.items() if option != "methods"}
     return GridConfig(rows=rows, settings=settings, **others)

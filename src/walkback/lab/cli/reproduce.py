@@ -34,7 +34,8 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Train what these lack; `all` for every one.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help="Train the missing runs of these; `all` for all of them."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Print names, states and core-hours; train nothing.")] = False,
     estimate: Annotated[

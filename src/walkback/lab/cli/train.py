@@ -85,7 +85,7 @@ def train(
     targets: Annotated[
         str | None,
         typer.Option(
-            help="true; random: labels drawn anew for every batch; permuted: dealt out anew once.",
+            help="true; random: new random labels for every batch; permuted: labels shuffled once.",
             rich_help_panel=TRAINING,
         ),
     ] = None,

@@ -83,8 +83,8 @@ def tell_of_open_sockets() -> None:
     found = open_to_others()
     if found:
         warnings.warn(
-            f"this version of Ray cannot be bound to {LOOPBACK} ({'; '.join(found)}): whoever reaches this machine can "
-            "run code on it by way of Ray. Close these ports by a firewall, or train without --ray.",
+            f"this version of Ray cannot be bound to {LOOPBACK} ({'; '.join(found)}): anyone who reaches this machine "
+            "can run code on it through Ray. Close these ports with a firewall, or train without --ray.",
             WalkbackWarning,
             stacklevel=2,
         )

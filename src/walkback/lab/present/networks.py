@@ -60,7 +60,7 @@ def _found(target: str, store: RunStore) -> StoredRun:
     try:
         return store.find(target)
     except RunError as error:
-        raise InputError(f"{target!r} is no file, and as a run id: {error}") from None
+        raise InputError(f"{target!r} is not a file; read as a run id: {error}") from None
 
 
 def _in_file(found: Found, store: RunStore) -> Iterator[Network]:

@@ -120,5 +120,5 @@ def table_in(path: Path, name: str) -> dict[str, Any]:
     found = read_json(path)
     table = found.get(name) if isinstance(found, dict) else None
     if not isinstance(table, dict):
-        raise RecordError(f"{path} has no table {name!r}. Remove it, and let `walkback lab reproduce` make it anew.")
+        raise RecordError(f"{path} has no table {name!r}. Delete it; `walkback lab reproduce` makes it again.")
     return table

@@ -100,7 +100,7 @@ class Checkpoint:
     def _misfit(self, error: Exception) -> RunError:
         return RunError(
             f"{self.path} does not fit its own config ({type(error).__name__}: {error}). It was written by another "
-            "version, or changed by hand; move it away to train anew."
+            "version, or changed by hand; move it away to train from the start."
         )
 
 

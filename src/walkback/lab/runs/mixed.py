@@ -84,7 +84,7 @@ def _refuse_fp16(name: str, method: type[Method], device: torch.device) -> None:
     if not getattr(method.accumulate, "scales_gradients", False):
         raise InputError(
             f"method {name} does not say that it scales what it adds to .grad, and in fp16 small gradients are lost "
-            "without that. Use precision 'bf16'; whoever wrote it: see walkback.lab.zoo.precision."
+            "without that. Use precision 'bf16'; if you wrote the method, see walkback.lab.zoo.precision."
         )
 
 

@@ -93,7 +93,7 @@ class Split:
                 f"the preparation holds {len(self.preparation.mean)}."
             )
         if self.is_text and self.preparation != AS_IT_IS:
-            raise DataError("tokens are no numbers, so they can be neither normalised, cropped nor flipped: AS_IT_IS.")
+            raise DataError("tokens are not numbers, so they can be neither normalised, cropped nor flipped: AS_IT_IS.")
 
     def __len__(self) -> int:
         return len(self.labels)
