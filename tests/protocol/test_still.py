@@ -288,7 +288,7 @@ def test_functional_training_is_let_be_and_seen_where_it_moves_them():
 
 
 class WithFeedback(ResMLP):
-    """As libraries of feedback alignment write it: feedback is a parameter without gradient, which a pass may redraw."""
+    """As libraries of feedback alignment write it: feedback without gradient, which a pass may redraw."""
 
     def __init__(self, read):
         super().__init__()
