@@ -66,7 +66,7 @@ def test_bits_hold_every_answer_in_its_order():
         ({"value": 1.0, "correct": [1, 1]}, "True or False"),
         ({"value": 1.0, "samples": 3, "correct": [True, True]}, "one for each"),
         ({"value": 1.0, "correct": {"samples": 20, "bits": "AA=="}}, "a bit for each"),
-        ({"value": 1.0, "correct": {"samples": 20, "bits": "?"}}, "no base64"),
+        ({"value": 1.0, "correct": {"samples": 20, "bits": "?"}}, "base64"),
         ({"value": 3.0, "unit": "ppl", "higher_is_better": False, "correct": [True]}, "for accuracies"),
     ],
 )

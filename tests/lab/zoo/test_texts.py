@@ -190,7 +190,7 @@ def tiny(split: Split, vocabulary: int | None) -> Dataset:
 
 
 def test_tokens_cannot_be_normalised() -> None:
-    with pytest.raises(DataError, match="tokens are no numbers"):
+    with pytest.raises(DataError, match="tokens are not numbers"):
         Split(TOKENS, TOKENS, Preparation((0.5,), (0.5,)))
 
 
