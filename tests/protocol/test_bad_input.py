@@ -329,3 +329,20 @@ def test_a_stream_of_zeros_is_told_in_a_sentence():
                 parameter.zero_()
     with pytest.raises(InputError, match="residual_norms are 0 at every site: a stream of zeros"):
         walkback.diagnose(model, labelled(20))
+
+
+def test_a_model_without_forward():
+    class Predicts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(INPUT, INPUT) for _ in range(3))
+
+    with pytest.raises(BatchError, match="Predicts has no forward.* Wrap it in a module"):
+        walkback.diagnose(Predicts(), labelled(8))
+
+    class NotYet(nn.Linear):
+        def forward(self, x):
+            raise NotImplementedError("later")
+
+    with pytest.raises(NotImplementedError, match="later"):
+        walkback.diagnose(NotYet(INPUT, CLASSES), labelled(8))

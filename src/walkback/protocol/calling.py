@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from walkback.errors import BatchError
 from walkback.protocol.outputs import Logits, logits_beside_loss, logits_of
@@ -51,6 +51,13 @@ class Calling:
             if misfit is None:
                 raise
             raise BatchError(misfit) from error
+        except NotImplementedError as error:
+            if getattr(type(model), "forward", None) is not nn.Module.forward:
+                raise
+            raise BatchError(
+                f"{type(model).__name__} has no forward, so it cannot be called on a batch. Wrap it in a module whose "
+                "forward gives an output for each class, such as what its own way to predict compares."
+            ) from error
         except RuntimeError as error:
             misfit = wrong_shape(model, inputs, error)
             if misfit is None:
