@@ -27,6 +27,9 @@ LIBRARIES = (
     "scikit-learn", "pillow", "filelock", "fsspec", "jax", "jaxlib", "equinox", "flax", "pytest",
 )  # fmt: skip
 
+OLD = ["-W", "ignore::DeprecationWarning"]
+"""Old libraries call what the newest of their own dependencies deprecate, which is no fault of what is tested."""
+
 
 def tested(session: nox.Session, words: list[str], about: dict[str, str]) -> None:
     """Run pytest on what is installed, and put on record what came of it."""
@@ -59,7 +62,7 @@ def lowest(session: nox.Session) -> None:
     """The same with the lowest versions of the core, html and figures."""
     about = pythons.about()  # of what is installed, whatever changes while the tests run
     session.install(".[html,figures]", *pythons.lowest("html", "figures"), *TOOLS)
-    tested(session, pythons.torch_free(), about)
+    tested(session, [*OLD, *pythons.torch_free()], about)
 
 
 @nox.session(python="3.11")
@@ -68,7 +71,7 @@ def lowest_lab(session: nox.Session) -> None:
     pins = pythons.lowest("html", "figures", "torch", "lab")
     about = pythons.about()  # of what is installed, whatever changes while the tests run
     session.install("-c", "constraints.txt", ".[all]", *pins, *TOOLS)
-    tested(session, list(pythons.MEASURING), about)
+    tested(session, [*OLD, *pythons.MEASURING], about)
 
 
 @nox.session(python=list(pythons.PYTHONS))
