@@ -27,8 +27,11 @@ LIBRARIES = (
     "scikit-learn", "pillow", "filelock", "fsspec", "jax", "jaxlib", "equinox", "flax", "pytest",
 )  # fmt: skip
 
+OLD = ["-W", "ignore::DeprecationWarning"]
+"""Old libraries call what the newest of their own dependencies deprecate, which is no fault of what is tested."""
 
-def tested(session: nox.Session, words: list[str]) -> None:
+
+def tested(session: nox.Session, words: list[str], about: dict[str, str]) -> None:
     """Run pytest on what is installed, and put on record what came of it."""
     junit = Path(session.create_tmp()).resolve() / "junit.xml"
     junit.unlink(missing_ok=True)
@@ -41,7 +44,7 @@ def tested(session: nox.Session, words: list[str]) -> None:
     shown = str(session.run("python", "--version", silent=True))
     found = pythons.counted(junit)
     python = re.sub(r"[^\d.]", "", shown)
-    pythons.note(session.name, {"python": python, **found, "versions": pythons.versions_of(frozen, LIBRARIES)})
+    pythons.note(session.name, {**about, "python": python, **found, "versions": pythons.versions_of(frozen, LIBRARIES)})
     if found["failed"]:
         session.error(f"{found['failed']} tests failed")
 
@@ -49,28 +52,32 @@ def tested(session: nox.Session, words: list[str]) -> None:
 @nox.session(python=list(pythons.PYTHONS))
 def core(session: nox.Session) -> None:
     """The core with pages and figures: no torch."""
+    about = pythons.about()  # of what is installed, whatever changes while the tests run
     session.install(".[html,figures]", *TOOLS)
-    tested(session, pythons.torch_free())
+    tested(session, pythons.torch_free(), about)
 
 
 @nox.session(python="3.10")
 def lowest(session: nox.Session) -> None:
     """The same with the lowest versions of the core, html and figures."""
+    about = pythons.about()  # of what is installed, whatever changes while the tests run
     session.install(".[html,figures]", *pythons.lowest("html", "figures"), *TOOLS)
-    tested(session, pythons.torch_free())
+    tested(session, [*OLD, *pythons.torch_free()], about)
 
 
 @nox.session(python="3.11")
 def lowest_lab(session: nox.Session) -> None:
     """Measuring and training with the lowest versions, but for torch, of which constraints.txt has the only one."""
     pins = pythons.lowest("html", "figures", "torch", "lab")
+    about = pythons.about()  # of what is installed, whatever changes while the tests run
     session.install("-c", "constraints.txt", ".[all]", *pins, *TOOLS)
-    tested(session, list(pythons.MEASURING))
+    tested(session, [*OLD, *pythons.MEASURING], about)
 
 
 @nox.session(python=list(pythons.PYTHONS))
 def jax(session: nox.Session) -> None:
     """walkback.jax with plain functions, Equinox and Flax, where torch never was."""
+    about = pythons.about()  # of what is installed, whatever changes while the tests run
     session.install(".[jax,equinox,flax]", *TOOLS)
     names = ("jax_numbers", "own_derivatives", "jax_bad_input", "jax_modules", "jax_monitor")
-    tested(session, [f"tests/in_jax/test_{name}.py" for name in names])
+    tested(session, [f"tests/in_jax/test_{name}.py" for name in names], about)

@@ -72,7 +72,7 @@ class DFA:
 
     def at(self, site, hidden, error):
         credit = torch.zeros_like(hidden)
-        credit[:, 0] = error @ self.feedback[site]
+        credit[:, 0] = (error @ self.feedback[site].to(error)).to(credit)
         return credit
 
     def redraw(self, generator):
@@ -205,14 +205,17 @@ as they are below the same new head?
 
 {cases.table(head, rows)}
 
-Blocks were found by structure: `{", ".join(dfa.blocks)}`. The loss is the model's own, and was reproduced from its labels.
+Blocks were found by structure: `{", ".join(dfa.frozen.blocks)}`. The loss is the model's own, and was reproduced from its labels.
 The gradient was checked by finite differences: largest error {dfa.reference_check.error:.0e}.
+
+(a) of DFA: {dfa.reading("a").sentence} Growth since pretraining, over all tokens: {dfa.reading("i").value:.0f}× for DFA, {bp.reading("i").value:.1f}× for
+backpropagation. DFA as written here bounds no block's output; no other learning rate was tried.
 
 {aligned}
 
 - Γ is the mean cosine of DFA's credit with the true gradient at the class token. It was computed a second time with plain
-  differences in fp64, without walkback. Behind h_0 its mean is {dfa.alignment.deep:+.3f}; with feedback drawn anew it is {null.mean:+.3f}
-  (standard deviation {null.std:.3f} over {null.draws} draws).
+  differences in fp64, without walkback. Behind h_0 its mean is {dfa.alignment.deep:+.3f}; with feedback drawn anew it is {null.deep_mean:+.3f}
+  (standard deviation {null.deep_sd:.3f} over {null.draws} draws).
 - Perturbation ρ, which needs no gradient, is {dfa.reading("p").value:+.2f}: {"the credit tells how the loss moves" if dfa.reading("p").value > 0.1 else "the credit hardly tells how the loss moves"}.
 - Linear readouts of h_0 and of h_L: {dfa.reading("r").sentence}
 

@@ -102,6 +102,6 @@ def versions_of(frozen: str, names: Iterable[str]) -> dict[str, str]:
 def note(session: str, row: Mapping[str, Any]) -> None:
     """Put one session on record; the others stay as they are."""
     held = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    sessions = {**held.get("sessions", {}), session: {**about(), **row}}
+    sessions = {**held.get("sessions", {}), session: dict(row)}
     content = {"command": "make pythons", "sessions": dict(sorted(sessions.items()))}
     RECORD.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
