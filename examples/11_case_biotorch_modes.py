@@ -13,11 +13,11 @@ import sys
 import tempfile
 import warnings
 
-import cases
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import cases
 import walkback
 
 PACKAGE, VERSION = "biotorch", "0.0.16"
@@ -58,7 +58,6 @@ def diagnosed(mode):
     return model, walkback.diagnose(
         model, HELD_OUT, frozen_baseline_acc=frozen, credit=BiotorchCredit(model), method_name=mode, seed=SEED
     )
-# }  # fmt: skip
 
 
 class BiotorchCredit:

@@ -1,14 +1,14 @@
 """Case study: forward-forward in the two styles in which public repositories write it.
 
-    python examples/12_case_forward_forward.py                                     # about half a minute
-    python examples/12_case_forward_forward.py --write docs/case-studies/forward-forward.md
+python examples/12_case_forward_forward.py                                     # about half a minute
+python examples/12_case_forward_forward.py --write docs/case-studies/forward-forward.md
 """
 
-import cases
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import cases
 import walkback
 from walkback.errors import InputError
 
@@ -100,6 +100,8 @@ def diagnosed(net, untrained):
         Measurable(net), HELD_OUT, blocks="layers.*", frozen_baseline_acc=accuracy(untrained.predict),
         initial=Measurable(untrained), readouts=True, method_name="forward-forward", seed=SEED,
     )  # fmt: skip
+
+
 # }
 
 

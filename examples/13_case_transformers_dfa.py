@@ -9,12 +9,12 @@ downloaded.
 
 import functools
 
-import cases
 import torch
 import torch.nn.functional as F
 import transformers
 from transformers import ViTConfig, ViTForImageClassification
 
+import cases
 import walkback
 
 WIDTH, BLOCKS, CLASSES, SEED = 32, 3, 10, 0
@@ -107,6 +107,8 @@ def diagnosed(name, train, credit=None):
         model, HELD_OUT, frozen_baseline_acc=frozen, credit=credit, initial=pretrained_model, readouts=True,
         functional=64 if credit else None, method_name=name, seed=SEED,
     )  # fmt: skip
+
+
 # }
 
 

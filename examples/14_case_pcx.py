@@ -11,7 +11,6 @@ pcx 0.6.3 needs jax below 0.5, which is why it has an environment of its own. Th
 import importlib.metadata
 import sys
 
-import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +21,7 @@ import pcx.nn as pxnn
 import pcx.predictive_coding as pxc
 import pcx.utils as pxu
 
+import cases
 import walkback.jax
 
 WIDTH, HIDDEN, CLASSES, EPOCHS, SETTLING, BATCH, SEED = 64, 3, 10, 20, 12, 64, 0
@@ -150,6 +150,8 @@ def diagnosed(model, frozen, begun, credit):
         frozen_baseline_acc=walkback.Score(value=accuracy(frozen), samples=len(TEST_X)), initial=weights(begun),
         credit=credit, functional=64, readouts=True, method_name="predictive coding (pcx)", seed=SEED,
     )  # fmt: skip
+
+
 # }
 
 
@@ -198,7 +200,9 @@ def by_hand(params, model):
         steps = 1e-6 * np.eye(WIDTH)
         slope = np.stack([(losses(h + s, site, y) - losses(h - s, site, y)) / 2e-6 for s in steps], axis=1)
         credit = np.asarray(credits[site], np.float64)
-        found.append(float(((credit * slope).sum(1) / np.linalg.norm(credit, axis=1) / np.linalg.norm(slope, axis=1)).mean()))
+        found.append(
+            float(((credit * slope).sum(1) / np.linalg.norm(credit, axis=1) / np.linalg.norm(slope, axis=1)).mean())
+        )
     return right, found
 
 

@@ -9,8 +9,8 @@ fabricpc takes the newest jax; pcx (the example before) does not, so each has an
 """
 
 import importlib.metadata
+from itertools import pairwise
 
-import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +25,7 @@ from fabricpc.graph_initialization.state_initializer import initialize_graph_sta
 from fabricpc.nodes import Linear
 from fabricpc.training import build_clamps, evaluate, train
 
+import cases
 import walkback.jax
 
 WIDTH, HIDDEN, CLASSES, EPOCHS, SETTLING, SEED = 64, 3, 10, 20, 12, 0
@@ -40,7 +41,7 @@ def structure(settling=SETTLING):
     hidden = [Linear(shape=(WIDTH,), name=name, activation=TanhActivation()) for name in NAMES]
     answer = Linear(shape=(CLASSES,), name="answer", activation=SoftmaxActivation(), energy=CrossEntropyEnergy())
     nodes = [Linear(shape=(WIDTH,), name="pixels"), *hidden, answer]
-    edges = [Edge(source=a, target=b.slot("in")) for a, b in zip(nodes, nodes[1:], strict=False)]
+    edges = [Edge(source=a, target=b.slot("in")) for a, b in pairwise(nodes)]
     settles = InferenceSGD(eta_infer=0.1, infer_steps=settling)
     return graph(nodes=nodes, edges=edges, task_map=TaskMap(x=nodes[0], y=answer), inference=settles)
 
@@ -54,7 +55,9 @@ def trained(algorithm, frozen=False):
     """By one of fabricpc's two algorithms, from the same weights; `frozen` leaves the hidden layers at random."""
     adam = optax.adam(1e-3)
     rule = optax.multi_transform({"learn": adam, "hold": optax.set_to_zero()}, in_answer) if frozen else adam
-    done = train(BEGUN, GRAPH, TRAIN, rule, {"num_epochs": EPOCHS}, jax.random.PRNGKey(1), algorithm=algorithm, verbose=False)
+    done = train(
+        BEGUN, GRAPH, TRAIN, rule, {"num_epochs": EPOCHS}, jax.random.PRNGKey(1), algorithm=algorithm, verbose=False
+    )
     return done.params
 
 
@@ -87,6 +90,8 @@ def diagnosed(algorithm):
         frozen_baseline_acc=walkback.Score(value=accuracy(frozen), samples=len(TEST_X)),
         credit=settled(params), functional=64, method_name=RULES[algorithm], seed=SEED,
     )  # fmt: skip
+
+
 # }
 
 
@@ -178,7 +183,17 @@ def study():
 def page(found):
     versions, own = found["versions"], found["pc"]["own"]
     reports = {algorithm: found[algorithm]["report"] for algorithm in RULES}
-    head = ("trained by", "accuracy", "by `evaluate`", "hidden layers at random", "(a)", "(b)", "(c)", "(d), points", "verdict")
+    head = (
+        "trained by",
+        "accuracy",
+        "by `evaluate`",
+        "hidden layers at random",
+        "(a)",
+        "(b)",
+        "(c)",
+        "(d), points",
+        "verdict",
+    )
     rows = [
         (
             report.method_name,

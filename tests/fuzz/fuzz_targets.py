@@ -384,6 +384,7 @@ VERBS: tuple[tuple[str, ...], ...] = (
     ("lab", "train", "--method", "dfa", "--arch", "resmlp", "--data", "digits", "--seed", "1", "--epochs", "2"),
     ("lab", "audit", "--arch", "resmlp", "--data", "digits", "--methods", "dfa:credit_norm=none", "--list"),
     ("lab", "audit", "--preset", "resmlp_d256", "--list"),
+    ("lab", "compare", "--preset", "field_mlp_mnist", "--list", "--results", "r"),
 )  # fmt: skip
 """A command line of every verb, and of those that train the form that does not."""
 

@@ -337,7 +337,7 @@ def test_a_model_without_forward():
             super().__init__()
             self.layers = nn.ModuleList(nn.Linear(INPUT, INPUT) for _ in range(3))
 
-    with pytest.raises(BatchError, match="Predicts has no forward.* Wrap it in a module"):
+    with pytest.raises(BatchError, match=r"Predicts has no forward.* Wrap it in a module"):
         walkback.diagnose(Predicts(), labelled(8))
 
     class NotYet(nn.Linear):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import OutOfMemoryError, Tensor, nn
 
 _TAKES = (("in_features", -1, "features"), ("in_channels", 1, "channels"), ("num_features", 1, "channels"))
@@ -24,9 +27,17 @@ def wrong_shape(model: Any, inputs: Any, error: RuntimeError) -> str | None:
         return None
     where = f"module '{name}' ({type(module).__name__})" if name else type(module).__name__
     return (
-        f"the model cannot be run on batches whose inputs are {_described(inputs)}: {where} {misfit}. Pass inputs "
-        "as the model was trained on, with the same width, axes and type."
+        f"the model cannot be run on batches whose inputs are {_described(inputs)}: {where} {misfit}{_line(error)}. "
+        "Pass inputs as the model was trained on, with the same width, axes and type."
     )
+
+
+def _line(error: RuntimeError) -> str:
+    """The last line outside torch and walkback that the call passed through: the network's own code, if it has any."""
+    ours = (Path(torch.__file__).parent, Path(__file__).parents[1])
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(Path(frame.filename).is_relative_to(folder) for folder in ours)]
+    return f" (at {own[-1].filename}:{own[-1].lineno})" if own else ""
 
 
 def _refused(model: nn.Module, trace: TracebackType | None) -> tuple[str, nn.Module, Tensor | None] | None:

@@ -67,7 +67,7 @@ def test_no_epochs_are_none_and_not_the_default():
     [
         (["--preset", "resmlp_d265"], UnknownName, "Did you mean 'resmlp_d256'"),
         (["--preset", "resmlp_d256", "--epochs", "3"], InputError, "a preset is a whole grid"),
-        (["--arch", "resmlp"], InputError, "--data, --methods is not given"),
+        (["--arch", "resmlp"], InputError, "--data, --methods must be given"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "bpp"], UnknownName, "Did you mean 'bp'"),
         (["--arch", "resmpl", "--data", "digits", "--methods", "bp"], UnknownName, "Did you mean 'resmlp'"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "dfa:penalty"], InputError, "METHOD:OPTION=VALUE"),
