@@ -58,7 +58,13 @@ def _as_the_page_has_it(page, request):
         request.getfixturevalue("plugin")
 
 
-@pytest.mark.parametrize("page", RUN, ids=named)
+TRAINS = ("docs/quickstart/method-builder.md",)
+"""Pages that train for a minute."""
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow) if named(page) in TRAINS else page for page in RUN], ids=named
+)
 @pytest.mark.usefixtures("_as_the_page_has_it")
 def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -98,6 +98,7 @@ def test_a_trace_that_is_begun_anew_is_read_anew(tmp_path, how):
     assert not summary_of(run.run.trail).first_fired
 
 
+@pytest.mark.slow
 def test_a_line_adds_few_bytes(tmp_path):
     peaks = []
     for count in (2_000, 4_000):

@@ -20,6 +20,7 @@ from walkback.lab.evidence.claim import Decided
 from walkback.lab.evidence.results import Results
 from walkback.lab.evidence.table import decide
 
+pytestmark = pytest.mark.slow  # it makes up a thousand runs, and studies them twice
 SOURCED = [f"C{number:02d}" for number in range(1, 44) if number != 40]
 """All but CIFAR-100, of which no preset is."""
 IN_PART = {"C10", "C14", "C17", "C18", "C19", "C24", "C26", "C30"}

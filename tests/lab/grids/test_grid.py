@@ -349,6 +349,7 @@ def holder(folder):
     return int(next(path for path in locked(folder) if path.read_text().strip()).read_text())
 
 
+@pytest.mark.slow
 def test_two_audits_on_one_store_share_its_runs_and_both_end_with_the_verdict(clean, tmp_path):
     # Their results are apart, so that neither finds the other's in its archive.
     first = start(tmp_path, "--workers", "1", "--results", "first")

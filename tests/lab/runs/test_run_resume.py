@@ -44,6 +44,7 @@ def kill_after(process, run, lines, delay):
     return process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(tmp_path):
     # Generated data: the digits would cost every process an import of scikit-learn.
     data = {"data": "synthetic_teacher", "data_options": {"samples": 1500}}

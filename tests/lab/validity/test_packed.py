@@ -53,6 +53,7 @@ def test_a_packed_network_is_not_made_again_and_a_closed_half_is_not_read(record
     assert list(read_packed(written)) == [config.id for config in configs]
 
 
+@pytest.mark.slow
 def test_the_held_half_is_made_packed_opened_and_scored(tmp_path, monkeypatch):
     """`--run held` in two processes, resumed; `--open`, once; and the rates that ship with the panel."""
     of = {

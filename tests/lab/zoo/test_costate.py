@@ -25,6 +25,7 @@ def the_tool():
 toy = the_tool()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [toy.by_state, toy.by_value])
 def test_a_bridge_recovers_the_costate(rule):
     found, copied = toy.compared(rule, SEED)
