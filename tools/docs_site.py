@@ -9,7 +9,17 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Start": ("index.md", "install.md", "data.md", "quickstart/*.md", "glossary.md", "ci.md"),
+    "Start": (
+        "index.md",
+        "install.md",
+        "quickstart/author.md",
+        "quickstart/reviewer.md",
+        "quickstart/trainer.md",
+        "quickstart/*.md",
+        "data.md",
+        "glossary.md",
+        "ci.md",
+    ),
     "The protocol": ("protocol.md", "foreign.md", "verdicts.md", "watch.md", "reports.md", "devices.md", "scale.md"),
     "Engines": ("jax.md", "engines.md"),
     "Pitfalls": ("CHECKLIST.md", "case-studies/*.md", "lint_corpus.md"),
@@ -23,10 +33,11 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "BENCHMARKS.md",
         "RELIABILITY.md",
     ),
-    "Adding your own": ("extend/*.md",),
+    "Adding your own": ("extend/package.md", "extend/*.md"),
     "Reference": ("api.md", "alternatives.md", "security.md"),
 }
-"""Sections and the pages in them, as patterns; a page that none of them takes in stands under More."""
+"""Sections and the pages in them, as patterns; a page stands where the first of them takes it in, else
+under More."""
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#\s]*)(#[^)\s]*)?\)")
@@ -38,7 +49,8 @@ def on_config(config: Any) -> Any:
     placed: list[str] = []
     nav: list[Any] = []
     for title, patterns in NAVIGATION.items():
-        pages = [page for pattern in patterns for page in _pages(docs, pattern) if page not in placed]
+        found = dict.fromkeys(page for pattern in patterns for page in _pages(docs, pattern))
+        pages = [page for page in found if page not in placed]
         placed += pages
         if pages:
             nav.append({title: pages})

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from walkback.lab.registry import ARCHITECTURES, METHODS
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "ARCHITECTURE.md"
 SOURCE = ROOT / "src" / "walkback"
@@ -82,3 +84,9 @@ def test_no_module_of_a_folder_that_is_listed_in_full_is_left_out(folder):
     found = set(places())
     modules = [path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder).glob("[a-z]*.py")]
     assert [name for name in modules if name not in found] == []
+
+
+@pytest.mark.parametrize(("registry", "place"), [(METHODS, "methods"), (ARCHITECTURES, "architectures")])
+def test_the_rows_of_the_zoo_name_every_one(registry, place):
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `lab/zoo/{place}/`")]
+    assert set(registry.own) <= set(re.findall(r"[a-z]\w*", row))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,8 @@ import typer
 from plugins.installing import EXAMPLE, lay_out_example, on_path
 from walkback.cli import main
 from walkback.cli.main import app_for
+from walkback.lint.module import Module
+from walkback.protocol.capture import Capture
 from walkback.registry import GROUPS
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +65,10 @@ TRAINS = ("docs/quickstart/method-builder.md",)
 """Pages that train for a minute."""
 
 
+TRIED = tuple(f"docs/extend/{name}.md" for name in ("diagnostic", "panel", "pitfall", "rendering"))
+"""Pages beside the quickstarts whose commands are run: they train nothing."""
+
+
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.slow) if named(page) in TRAINS else page for page in RUN], ids=named
 )
@@ -69,7 +76,7 @@ TRAINS = ("docs/quickstart/method-builder.md",)
 def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    followed = page.parent.name == "quickstart"
+    followed = page.parent.name == "quickstart" or named(page) in TRIED
     names = {"__name__": "page"}
     done = 0
     for fence in fences(page):
@@ -128,3 +135,36 @@ def test_there_are_commands_to_check():
 def test_pictures_and_files_that_pages_link_to_are_there(page):
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    ("page", "start", "thing"), [("diagnostic", "capture", Capture), ("pitfall", "module", Module)]
+)
+def test_what_a_page_says_can_be_read_is_there(page, start, thing):
+    rows = re.findall(r"^\| (`.*?) \|", (DOCS / "extend" / f"{page}.md").read_text(encoding="utf-8"), re.MULTILINE)
+    names = {name for row in rows for name in re.findall(rf"`{start}\.(\w+)", row)}
+    assert len(names) > 5
+    known = {*dir(thing), *getattr(thing, "__dataclass_fields__", ())}
+    assert names <= known
+
+
+def test_every_row_of_contributing_is_a_registry_and_its_directory():
+    rows = re.findall(
+        r"^\| [^|]+ \| `([\w/]+)` \| `([A-Z]+)` in `([\w/.]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE
+    )
+    source = ROOT / "src" / "walkback"
+    for folder, registry, file in rows:
+        assert (source / folder).is_dir(), folder
+        assert f"\n{registry} = Registry(" in (source / file).read_text(encoding="utf-8"), (registry, file)
+    assert len(rows) == len(GROUPS)
+
+
+def test_the_site_shows_where_to_begin_first_and_every_page_once():
+    site = runpy.run_path(str(ROOT / "tools" / "docs_site.py"))
+    nav = site["on_config"]({"docs_dir": str(DOCS)})["nav"]
+    pages = [page for section in nav for listed in section.values() for page in listed]
+    assert sorted(pages) == sorted({page.relative_to(DOCS).as_posix() for page in PAGES})
+    (extend,) = [section["Adding your own"] for section in nav if "Adding your own" in section]
+    assert extend[0] == "extend/package.md"
+    told = re.findall(r"\(quickstart/[\w-]+\.md\)", (DOCS / "index.md").read_text(encoding="utf-8"))
+    assert [f"({page})" for page in pages if page.startswith("quickstart/")] == told

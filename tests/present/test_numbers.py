@@ -4,8 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walkback.present.numbers import against, count, percent, reading_value, round_number, signed, written
-from walkback.protocol.records import Reading, State
+from walkback.present.numbers import (
+    against,
+    count,
+    interval_bounds,
+    interval_ends,
+    percent,
+    reading_value,
+    round_number,
+    signed,
+    written,
+)
+from walkback.protocol.records import Interval, Reading, State
 
 
 @pytest.mark.parametrize(
@@ -60,3 +70,15 @@ def test_signs_scores_and_counts():
 def test_a_reading_carries_its_unit(value, unit, written):
     reading = Reading(letter="x", name="x", state=State.PASS, value=value, unit=unit)
     assert reading_value(reading) == written
+
+
+def test_an_interval_of_a_cosine_ends_where_a_cosine_does():
+    def reading(letter, low, high):
+        interval = Interval(low=low, high=high, level=0.95, how="")
+        return Reading(letter=letter, name="x", state=State.PASS, value=0.5, threshold=0.3, interval=interval)
+
+    assert interval_bounds(reading("c", -0.435, 1.46)) == ("-0.435", "1.00")
+    assert interval_ends(reading("c", -1.2, 0.4)) == (-1.0, 0.4)
+    assert interval_ends(reading("a", -1.2, 6.1)) == (-1.2, 6.1)
+    assert interval_ends(reading("c", math.inf, math.inf)) == (math.inf, math.inf)
+    assert interval_ends(Reading(letter="c", name="x", state=State.PASS, value=0.5)) is None

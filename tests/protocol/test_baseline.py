@@ -399,6 +399,46 @@ def test_a_network_that_was_there_before_is_refused(data):
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+def local_dfa(data, skips_frozen):
+    """DFA as it is often written: `backward` at the output of each block, from detached input."""
+
+    def train(model):
+        feedback = torch.randn(len(model.blocks) + 1, 3, 16)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in data:
+            optimizer.zero_grad()
+            states = [model.stem(x)]
+            for block in model.blocks:
+                states.append(block(states[-1].detach()))
+            logits = model.head(states[-1].detach())
+            F.cross_entropy(logits, y).backward()
+            error = (logits.softmax(1) - F.one_hot(y, 3)).detach() / len(y)
+            for h, matrix in zip(states, feedback, strict=True):
+                if h.requires_grad or not skips_frozen:
+                    h.backward(error @ matrix)
+            optimizer.step()
+
+    return train
+
+
+def test_backward_at_a_frozen_block_is_told_with_its_line_and_what_to_write(data):
+    with pytest.raises(
+        BaselineError, match=r"test_baseline\.py:\d+.*blocks\.0, blocks\.1.*if h\.requires_grad"
+    ) as told:
+        walkback.frozen_baseline(local_dfa(data, skips_frozen=False), Net, data, seed=0)
+    assert isinstance(told.value.__cause__, RuntimeError)
+    frozen = walkback.frozen_baseline(local_dfa(data, skips_frozen=True), Net, data, seed=0)
+    assert frozen.frozen_blocks == ("blocks.0", "blocks.1")
+
+
+def test_other_errors_of_the_training_function_are_left_as_they_are(data):
+    def train(model):
+        raise RuntimeError("no more disk")
+
+    with pytest.raises(RuntimeError, match="no more disk"):
+        walkback.frozen_baseline(train, Net, data, seed=0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

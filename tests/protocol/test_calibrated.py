@@ -131,6 +131,24 @@ def test_without_depth_it_is_incomplete_and_says_what_to_ask_for():
     assert verdict(harmed).outcome == "incomplete"
 
 
+def test_a_baseline_that_is_there_is_not_asked_for_again():
+    def asked(frozen):
+        given = {} if frozen is None else {
+            "frozen_baseline_acc": frozen, "frozen_baseline_samples": SAMPLES,
+            "frozen_baseline_correct": answered(frozen),
+        }  # fmt: skip
+        found = verdict(healthy(readouts=None, **given))
+        assert found.outcome == "incomplete"
+        return found.beside["to ask for"]
+
+    baseline, more = "walkback.frozen_baseline", "on more test samples"
+    assert baseline in asked(None)
+    assert baseline not in asked(0.92)
+    assert more in asked(0.92)  # as good as the network: no gain shown
+    assert baseline not in asked(0.97)
+    assert more not in asked(0.97)  # better than the network: more samples would not make it a gain
+
+
 @pytest.mark.parametrize(
     "changed",
     [

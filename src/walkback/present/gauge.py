@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from walkback.present.numbers import by_magnitude, reading_value, round_number, with_unit
+from walkback.present.numbers import by_magnitude, interval_ends, reading_value, round_number, with_unit
 from walkback.present.outline import fires_when, interval_text, state_word
 from walkback.present.scale import Scale, Tick, linear_scale, log_scale
 from walkback.protocol.records import Reading
@@ -78,7 +78,7 @@ def _beyond(scale: Scale, value: float) -> str:
 
 
 def _scale(reading: Reading, threshold: float) -> Scale:
-    bounds = (reading.interval.low, reading.interval.high) if reading.interval else ()
+    bounds = interval_ends(reading) or ()
     values = [v for v in (threshold, reading.value, *bounds) if v is not None]
     magnitudes = by_magnitude(reading, threshold)
     if magnitudes and all(v >= 0 or not math.isfinite(v) for v in values):
@@ -88,10 +88,11 @@ def _scale(reading: Reading, threshold: float) -> Scale:
 
 
 def _interval(reading: Reading, scale: Scale) -> tuple[float, float] | None:
-    interval = reading.interval
-    if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
+    ends = interval_ends(reading)
+    if ends is None or any(math.isnan(end) for end in ends):
         return None
-    return _along(scale.share(interval.low)), _along(scale.share(interval.high))
+    low, high = ends
+    return _along(scale.share(low)), _along(scale.share(high))
 
 
 def _described(reading: Reading) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from walkback.present.plain import one_line
+from walkback.protocol.diagnostics.direction_drift import DirectionDrift
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.records import Interval, Reading
 from walkback.protocol.wording import ABSENT, DIGITS, signed, written
@@ -85,12 +86,22 @@ def by_magnitude(reading: Reading, threshold: float) -> bool:
     return not is_margin(reading) and threshold > 0 and (declared or threshold < 0.01 or threshold > 10)
 
 
-def interval_bounds(reading: Reading) -> tuple[str, str] | None:
-    """The two ends of a reading's interval, written as its figure is."""
+def interval_ends(reading: Reading) -> tuple[float, float] | None:
+    """The ends of a reading's interval, none beyond what the value can be: a jackknife of a cosine may end above 1."""
     if reading.interval is None:
         return None
+    low, high = reading.interval.low, reading.interval.high
+    if reading.letter != DirectionDrift.letter or not (math.isfinite(low) and math.isfinite(high)):
+        return low, high
+    return max(low, -1.0), min(high, 1.0)
+
+
+def interval_bounds(reading: Reading) -> tuple[str, str] | None:
+    """The two ends of a reading's interval, written as its figure is."""
+    ends = interval_ends(reading)
+    if ends is None:
+        return None
     write = signed if is_margin(reading) else written
-    ends = (reading.interval.low, reading.interval.high)
     low, high = (against(end, reading.threshold, write) for end in ends)
     return low, high
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,9 +27,12 @@ from walkback.protocol.sites import Blocks, Parts, Stages, find_stages, named_st
 from walkback.protocol.still import kept_still
 from walkback.protocol.unread import unread_parameters
 from walkback.protocol.untouched import underneath, untouched
+from walkback.protocol.wrong_shape import own_line
 
 TrainFunction = Callable[..., Any]
 """train_fn(model, **config) trains the model in place; it may return a `walkback.Score`, and nothing else counts."""
+_NO_GRADIENT = "does not require grad and does not have a grad_fn"
+"""What torch says of a backward pass from a tensor that nothing which learns went into."""
 
 
 def frozen_baseline(
@@ -75,7 +79,8 @@ def frozen_baseline(
         The score of the baseline, with what was frozen; give it to `diagnose` as `frozen_baseline_acc=`.
 
     Raises:
-        BaselineError: a frozen parameter moved, nothing was trained, nothing is left to train, or there is no score.
+        BaselineError: a frozen parameter moved, `train_fn` calls `backward` where a frozen block leaves no gradient,
+            nothing was trained, nothing is left to train, or there is no score.
         BatchError: `eval_batches` cannot be scored.
         BlocksError: the blocks were not found, or are not reached.
         InputError: any other argument cannot be used.
@@ -84,9 +89,10 @@ def frozen_baseline(
         One whole run of train_fn, and one forward pass over `eval_batches`.
 
     Caveat:
-        A rule that writes to parameters itself must skip those with `requires_grad=False`. Buffers, such as the
-        statistics of BatchNorm, may move, and so may feedback matrices: parameters that never required a gradient and
-        that the output does not depend on.
+        A rule that writes to parameters itself must skip those with `requires_grad=False`, and one that calls
+        `backward` at each block must skip outputs without gradient: `if h.requires_grad: h.backward(credit)`. Buffers,
+        such as the statistics of BatchNorm, may move, and so may feedback matrices: parameters that never required a
+        gradient and that the output does not depend on.
 
     Examples:
         >>> import torch, walkback
@@ -125,7 +131,7 @@ def frozen_baseline(
     }
     _check_call(train_fn, model, settings)
     before = _learning(plain, frozen)
-    with kept_still(plain, watched):
+    with kept_still(plain, watched), _no_gradient_told(names):
         result = train_fn(model, **settings)
     score = _score(result, model, batches, calling, loss)
     if score is not result:
@@ -191,6 +197,22 @@ def _check_call(train_fn: TrainFunction, model: nn.Module, settings: dict[str, A
             f"train_fn{signature} cannot be called as train_fn({given}): {error}. It is given the model first, and "
             "config= by name."
         ) from None
+
+
+@contextmanager
+def _no_gradient_told(blocks: Sequence[str]) -> Iterator[None]:
+    """A backward pass from what frozen parameters alone compute: torch says that there is no gradient, and not why."""
+    try:
+        yield
+    except RuntimeError as error:
+        if _NO_GRADIENT not in str(error):
+            raise
+        named = ", ".join([*blocks[:4], *(["…"] if len(blocks) > 4 else [])])
+        raise BaselineError(
+            f"train_fn{own_line(error)} calls backward on a tensor without gradient. In the frozen baseline the "
+            f"blocks ({named}) do not learn, so what they compute from detached input has none. "
+            "Leave out what does not require a gradient: `if h.requires_grad: h.backward(credit)`."
+        ) from error
 
 
 def _learning(plain: nn.Module, frozen: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:

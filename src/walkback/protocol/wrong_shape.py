@@ -27,12 +27,12 @@ def wrong_shape(model: Any, inputs: Any, error: RuntimeError) -> str | None:
         return None
     where = f"module '{name}' ({type(module).__name__})" if name else type(module).__name__
     return (
-        f"the model cannot be run on batches whose inputs are {_described(inputs)}: {where} {misfit}{_line(error)}. "
+        f"the model cannot be run on batches whose inputs are {_described(inputs)}: {where} {misfit}{own_line(error)}. "
         "Pass inputs as the model was trained on, with the same width, axes and type."
     )
 
 
-def _line(error: RuntimeError) -> str:
+def own_line(error: RuntimeError) -> str:
     """The last line outside torch and walkback that the call passed through: the network's own code, if it has any."""
     ours = (Path(torch.__file__).parent, Path(__file__).parents[1])
     frames = traceback.extract_tb(error.__traceback__)

@@ -20,11 +20,10 @@ from walkback.present.figures.style import (
 )
 from walkback.present.in_panel import label
 from walkback.present.network import Network, by_method
-from walkback.present.numbers import round_number, with_unit
+from walkback.present.numbers import interval_ends, round_number, with_unit
 from walkback.present.plain import NAME_LENGTH, middle_out
-from walkback.protocol.diagnostics.direction_drift import DirectionDrift
 from walkback.protocol.diagnostics.known import by_letter
-from walkback.protocol.records import Interval, Reading, State
+from walkback.protocol.records import Reading, State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,22 +170,14 @@ def beside(number: int, of: int) -> float:
 
 def _mark(axes: Axes, x: float, reading: Reading, colour: str) -> None:
     assert reading.value is not None
-    interval = reading.interval
-    if interval is not None and drawable(interval.low) and drawable(interval.high):
-        axes.plot([x, x], _within(reading, interval), color=colour, linewidth=1, zorder=2)
+    ends = interval_ends(reading)
+    if ends is not None and drawable(ends[0]) and drawable(ends[1]):
+        axes.plot([x, x], ends, color=colour, linewidth=1, zorder=2)
     fires = reading.state is State.FIRE
     axes.plot(
         x, reading.value, "s" if fires else "o", color=colour, markerfacecolor=colour if fires else "white",
         markersize=5.5, markeredgewidth=1.3, zorder=3,
     )  # fmt: skip
-
-
-def _within(reading: Reading, interval: Interval) -> tuple[float, float]:
-    """The ends of an interval, none beyond what the value can be: a jackknife of a cosine may end above 1."""
-    low, high = interval.low, interval.high
-    if reading.letter != DirectionDrift.letter:
-        return low, high
-    return max(low, -1.0), min(high, 1.0)
 
 
 def _room(axes: Axes, known: Sequence[Reading]) -> None:

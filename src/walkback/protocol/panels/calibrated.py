@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from walkback.protocol.diagnostics.depth_gain import GAINS
+from walkback.protocol.diagnostics.depth_gain import GAINS, HARMFUL
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.panels.base import MISSING, Member, Panel
 from walkback.protocol.panels.rates import Rates
@@ -52,6 +52,11 @@ ASKED = {
     "sample_overlap": "how many test samples are in the training set (train_batches=)",
 }
 """What a reader asks the authors for, where a diagnostic was not measured."""
+ASKED_MORE = (
+    "the right and wrong answers of the network and of its frozen baseline on more test samples: on these, depth gain "
+    "shows no gain"
+)
+"""The same where depth gain was measured, and does not say that training the blocks harms."""
 MEANINGS: dict[Outcome, str] = {
     "pass": "Every number that was looked at lies where those of healthy networks lay.",
     "fail": "A number lies where none of the healthy networks lay that the thresholds were fitted on.",
@@ -96,8 +101,11 @@ class Calibrated(Panel):
             blind = [one.subject or one.title for letter in gaps if (one := by_letter(letter)) is not None]
             said["not looked for"] = f"{'; '.join(blind)}."
         if gaps:
-            named = {by_name(name): name for name in CANDIDATES}
-            said["to ask for"] = f"{'; '.join(dict.fromkeys(ASKED[named[letter]] for letter in gaps))}."
+            asked = {by_name(name): ASKED[name] for name in CANDIDATES}
+            # Of the gaps depth gain alone can be one that was measured: it shows no gain, and nothing fires.
+            known = [r for r in readings if r.letter in gaps and r.state not in MISSING]
+            asked |= {r.letter: "" if r.case == HARMFUL else ASKED_MORE for r in known}
+            said["to ask for"] = f"{'; '.join(dict.fromkeys(asked[letter] for letter in gaps if asked[letter]))}."
         return said
 
     def _decides(self, letter: str) -> bool:
