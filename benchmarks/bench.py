@@ -183,7 +183,7 @@ def page() -> Page:
     missed = [row for row in rows if row.limit is not None and row.value > row.limit]
     headings = ["what", "against", "ratio", "quartiles", "limit", ""]
     parts: list[Any] = [
-        "Ratios on one machine, made by make bench; the JSON behind them is in the folder results. Both sides of a "
+        "Ratios on one machine, made by make bench; the JSON behind them is in the directory results. Both sides of a "
         "ratio take turns in one run, in CPU time unless wall time is named, with one thread. Two cores cannot show "
         "what more nodes gain: the rows on Ray check that the results are the same, and what Ray costs.",
         Grid(headings, [row.cells() for row in rows], "llrrrl"),

@@ -3,7 +3,7 @@
     python examples/07_case_biotorch_dfa.py                                     # about ten seconds
     python examples/07_case_biotorch_dfa.py --write docs/case-studies/biotorch-dfa-residual.md
 
-biotorch is fetched by pip into a folder of its own, without the libraries that it asks for and this does not need.
+biotorch is fetched by pip into a directory of its own, without the libraries that it asks for and this does not need.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WIDTH, INPUTS, CLASSES, BLOCKS, SEED = 128, 16, 10, 4, 0
 
 
 def fetch(folder):
-    """Install biotorch into a folder; SystemExit with pip's own words where it cannot be had."""
+    """Install biotorch into a directory; SystemExit with pip's own words where it cannot be had."""
     command = [
         sys.executable,
         "-m",

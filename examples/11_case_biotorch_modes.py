@@ -3,7 +3,7 @@
     python examples/11_case_biotorch_modes.py                                     # about half a minute
     python examples/11_case_biotorch_modes.py --write docs/case-studies/biotorch-modes.md
 
-biotorch is fetched by pip into a folder of its own, without the libraries that it asks for and this does not need
+biotorch is fetched by pip into a directory of its own, without the libraries that it asks for and this does not need
 (torchvision among them).
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def fetch(requirement, folder):
-    """Install one package into a folder, without its dependencies; SystemExit with pip's words where that fails."""
+    """Install one package into a directory, without its dependencies; SystemExit with pip's words where that fails."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

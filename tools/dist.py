@@ -39,7 +39,7 @@ def run(*command: object, folder: Path) -> str:
 
 
 def built() -> tuple[Path, Path]:
-    """The sdist, and the wheel that is made from it and not from this folder."""
+    """The sdist, and the wheel that is made from it and not from this directory."""
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", DIST, ROOT, folder=ROOT)
     (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")

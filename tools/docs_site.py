@@ -1,4 +1,4 @@
-"""The site of docs/: its navigation, by folder, and links to files of the project that lie outside docs/."""
+"""The site of docs/: its navigation, by directory, and links to files of the project that lie outside docs/."""
 
 from __future__ import annotations
 

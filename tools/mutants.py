@@ -218,7 +218,7 @@ def reach(tests: Sequence[str], tree: Path) -> Reach:
 
 
 def test_files(tests: Sequence[str]) -> list[str]:
-    """The files of these folders and files."""
+    """The files of these directories and files."""
     found = []
     for each in tests:
         path = ROOT / each

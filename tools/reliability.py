@@ -14,7 +14,9 @@ sys.path.insert(0, str(ROOT / "src"))
 from walkback.present.page import Grid, Heading, Page  # noqa: E402
 
 FUZZ, KILLS, SHARE = 100_000, 100, 0.90
-"""What is meant: so many inputs, so many kills, and this share of all mutants killed."""
+"""The goal: so many inputs, so many kills, and this share of all mutants killed."""
+PLACES = {"folder": "directory"}
+"""What the page calls a case, where that is not its name on record."""
 
 
 def on_record(name: str) -> dict[str, Any] | None:
@@ -26,16 +28,16 @@ def on_record(name: str) -> dict[str, Any] | None:
 def page() -> Page:
     """All of it."""
     parts: list[Any] = [
-        "What walkback is put through so that it may be relied on, and what came of it. The page is made by python "
-        "tools/reliability.py from records in the folder results; each line of the last table names its command. What "
-        "was not yet run in full is said where its number is.",
+        "How walkback was stress-tested, and what was found. This page is made by python tools/reliability.py from the "
+        "records in the directory results; each line of the last table names its command. Where a test has not been "
+        "run in full yet, the number beside it says so.",
         Heading("In short"),
-        Grid(["what", "meant", "on record", "found"], [_fuzz_row(), _kill_row(), _mutant_row(), _load_row()], "llll"),
+        Grid(["test", "goal", "run so far", "result"], [_fuzz_row(), _kill_row(), _mutant_row(), _load_row()], "llll"),
         *_fuzz(),
         *_kills(),
         *_mutants(),
         *_load(),
-        Heading("When and where"),
+        Heading("Records"),
         Grid(["record", "command", "date", "commit"], [_origin(name) for name in NAMES], "llll"),
     ]
     return Page("What walkback withstands", parts)
@@ -53,21 +55,26 @@ def _origin(name: str) -> list[str]:
 
 
 def _of(count: int, meant: int) -> str:
-    return f"{count:,}" if count >= meant else f"{count:,} of {meant:,}: not yet in full"
+    return f"{count:,}" if count >= meant else f"{count:,} of {meant:,} (incomplete)"
 
 
 def _fuzz_row() -> list[str]:
-    found, what = on_record("fuzz"), "inputs that are wrong"
+    found, what = on_record("fuzz"), "bad inputs"
     if found is None:
         return [what, f"{FUZZ:,}", NOTHING, ""]
-    return [what, f"{FUZZ:,}, no finding", _of(found["inputs"], FUZZ), f"{len(found['findings'])} findings"]
+    return [what, f"{FUZZ:,}, no failure", _of(found["inputs"], FUZZ), f"{len(found['findings'])} failures"]
 
 
 def _kill_row() -> list[str]:
     found, what = on_record("torture"), "kills of a grid"
     if found is None:
         return [what, str(KILLS), NOTHING, ""]
-    return [what, f"{KILLS}, nothing lost or twice", _of(found["kills"], KILLS), f"{len(found['wrong'])} rounds wrong"]
+    return [
+        what,
+        f"{KILLS}, nothing lost or trained twice",
+        _of(found["kills"], KILLS),
+        f"{len(found['wrong'])} failures",
+    ]
 
 
 def _mutant_row() -> list[str]:
@@ -81,7 +88,7 @@ def _sampled(found: dict[str, Any]) -> str:
     if found["made"] >= found["all_there_are"]:
         return f"{found['made']:,}"
     of = f" of {', '.join(found['modules'])}" if found["modules"] else ""
-    return f"a sample of {found['made']:,}{of}, of {found['all_there_are']:,} in all: not yet in full"
+    return f"a sample of {found['made']:,}{of}, of {found['all_there_are']:,} in all (incomplete)"
 
 
 def _load_row() -> list[str]:
@@ -91,57 +98,58 @@ def _load_row() -> list[str]:
     rows = found["rows"].values()
     missed = [row["what"] for row in rows if row["ratio"] > row["limit"]]
     parts = f"{sum(row['items'] >= row['wanted'] for row in rows)} of 5 in full"
-    return [what, "each linear", parts, f"not linear: {', '.join(missed)}" if missed else "linear"]
+    return [what, "each linear in n", parts, f"not linear: {', '.join(missed)}" if missed else "linear"]
 
 
 def _fuzz() -> list[Any]:
     found = on_record("fuzz")
     told = (
-        "Every reader, every verb in process, judge, diagnose and plugins are handed input that is wrong: sound files "
-        "with bytes or values changed by a seeded generator, networks and batches that do not fit, words that are no "
-        "options. Each is held to this: no exception but walkback's own, an end within a limit of CPU time, no input "
-        "changed, no passing outcome from a record with NaN, no file half-written, memory under a limit, nothing that "
-        "a terminal or a browser would obey. A thousand inputs are part of make test-all; make fuzz tries 100,000, and "
-        "prints one command for each that does not hold."
+        "A fuzzer gives bad input to every file reader, every command (in process), judge, diagnose and plugins: valid "
+        "files with bytes or values changed by a seeded generator, networks and batches that do not match, options "
+        "that do not exist. For each input: only walkback's own exceptions may be raised; it must end within a limit "
+        "of CPU time and of memory; it may change no input file and leave no half-written file; a record with "
+        "NaN may not pass; and the output may hold nothing that a terminal or a browser would execute. make "
+        "test-all tries a "
+        "thousand inputs; make fuzz tries 100,000 and prints a command that repeats each failure."
     )
     if found is None:
-        return [Heading("Input that is wrong"), told, NOTHING]
+        return [Heading("Bad input"), told, NOTHING]
     counts = [[name, f"{count:,}"] for name, count in found["by_target"].items()]
     again = [f"{each['target']}: {each['rule']} ({each['again']})" for each in found["findings"]]
     spent = f"{found['cpu_seconds']:,.0f} s of CPU time; the slowest input took {found['slowest']:.1f} s."
-    return [Heading("Input that is wrong"), told, Grid(["input", "tried"], counts, "lr"), spent, *again]
+    return [Heading("Bad input"), told, Grid(["input", "tried"], counts, "lr"), spent, *again]
 
 
 def _kills() -> list[Any]:
     found = on_record("torture")
     told = (
-        "A grid of 8 runs with 12 epochs each is killed at random moments after its start: its first process alone, "
-        "one worker, the whole group; in a folder, in an object store on loopback, on a Ray cluster whose node is "
-        "killed; two grids on one store; a disk that is full; a clock that jumps on one side of a lease. Then it is "
-        "let to its end. No run may be lost, no epoch that was saved may be trained again, and audit and results must "
-        "be those of the undisturbed grid. A full disk and a jump of a clock count as one kill each; a strike that "
-        "came when the grid had ended does not count."
+        "A grid of 8 runs with 12 epochs each is killed at random moments after its start. What is killed: its parent "
+        "process alone, one worker, the whole process group, or a node of a Ray cluster. Where its runs are: in a "
+        "directory, or in an object store on loopback. Other cases: two grids on one store, a full disk, a clock that "
+        "jumps for one holder of a lease. Then the grid is resumed until it ends. No run may be lost, no saved epoch "
+        "may be trained again, and the audit and the results must equal those of a grid that was never killed. A full "
+        "disk or a clock jump counts as one kill; a kill that came after the grid had ended does not count."
     )
     if found is None:
         return [Heading("Kills"), told, NOTHING]
-    rows = [[name, f"{count}"] for name, count in found["by_kind"].items()]
-    victims = "What was struck: " + ", ".join(f"{name} {count}" for name, count in found["by_victim"].items()) + "."
+    rows = [[PLACES.get(name, name), f"{count}"] for name, count in found["by_kind"].items()]
+    victims = "What was killed: " + ", ".join(f"{name} {count}" for name, count in found["by_victim"].items()) + "."
     return [Heading("Kills"), told, Grid(["where", "kills"], rows, "lr"), victims, *found["wrong"]]
 
 
 def _mutants() -> list[Any]:
     found = on_record("mutants")
     told = (
-        "A mutant is the source with one operator, number or condition changed; a test should fail on it. They are "
-        "made by cosmic-ray, which also changes what stands in the body of a class, where diagnostics declare their "
-        "thresholds; mutmut 3 leaves that alone, and most decorated functions too. Each mutant is tried by the tests "
-        "that reach its line. Survivors that are called equivalent stay in the count."
+        "A mutant is the source with one operator, number or condition changed; a test should fail on it. Mutants are "
+        "made by cosmic-ray, which also mutates class bodies, where diagnostics declare their thresholds; mutmut 3 "
+        "skips those and most decorated functions. Each mutant is run against the tests that reach its line. "
+        "Survivors that are marked equivalent still count as survivors."
     )
     if found is None or not found["made"]:
         return [Heading("Mutants"), told, NOTHING]
     head = (
-        f"{found['made']:,} tried (seed {found['seed']}): {found['killed']:,} killed, {found['timeouts']} by running "
-        f"out of time, {found['survived']} survived, {found['called_equivalent']} of these called equivalent. "
+        f"{found['made']:,} tried (seed {found['seed']}): {found['killed']:,} killed ({found['timeouts']} by a "
+        f"timeout), {found['survived']} survived ({found['called_equivalent']} marked equivalent). "
         "Not made: " + "; ".join(f"{count:,} ({why})" for why, count in found["not_made"].items()) + "."
     )  # fmt: skip
     rows = [
@@ -155,7 +163,7 @@ def _mutants() -> list[Any]:
 
 def _load() -> list[Any]:
     found = on_record("bench_load")
-    told = "The time per item at n over that at n/8, in one run; 1 is linear."
+    told = "The ratio is the time per item at n items, over the time per item at n/8, in one run. Linear cost gives 1."
     if found is None:
         return [Heading("Load"), told, NOTHING]
     rows = [

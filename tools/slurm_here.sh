@@ -2,7 +2,7 @@
 # Run examples/cluster/slurm.sh on a Slurm cluster of this machine alone: one node on loopback, two tasks.
 #   tools/slurm_here.sh [ARGUMENTS OF walkback lab audit]
 # It needs Debian's slurm-wlm, a venv with walkback[ray,lab], and the right to start daemons as this user. Everything
-# lives in a temporary folder; the daemons end with the script.
+# lives in a temporary directory; the daemons end with the script.
 set -euo pipefail
 
 root="$(cd "$(dirname "$0")/.." && pwd)"
@@ -74,7 +74,7 @@ status=0
 WALKBACK_VENV="${WALKBACK_VENV:-$root/.venv}" WALKBACK_RUNS="$place/runs" \
     sbatch --wait --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --time=00:10:00 --output="$place/job.out" \
     --chdir="$place" "$root/examples/cluster/slurm.sh" "${arguments[@]}" || status=$?
-# Without what Ray says of itself, and without the name of a folder that is gone.
+# Without what Ray says of itself, and without the name of a directory that is gone.
 grep -vE "INFO|SUCC|^\[[0-9 :,-]+ [IW] " "$place/job.out" | sed "s#$place#PLACE#g"
 echo "the job ended with status $status"
 # 1 is a verdict: a network that fails among what was judged.

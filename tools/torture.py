@@ -1,7 +1,7 @@
 """Kill a grid at random moments: python tools/torture.py [--kills N] [--seed S] [--only KIND…].
 
 A small grid is trained without a break once, and again and again while its processes are killed: its first process
-alone, one worker, the whole group; in a folder, in an object store (S3 on loopback), on a Ray cluster of this machine
+alone, one worker, the whole group; in a directory, in an object store (S3 on loopback), on a local Ray cluster
 whose nodes are killed, two grids on one store, on a disk that is full, with a clock that is wrong on one side of a
 lease. After the last kill the grid is let to its end. Then no run may be lost, no epoch that was saved before a kill
 may have been trained again, no process may be left, and audit and results must be those of the undisturbed grid.
@@ -258,7 +258,7 @@ def require_same(grid: Grid, undisturbed: Any) -> None:
 
 
 def in_folder(work: Path, round_: dict[str, Any], undisturbed: Any) -> list[str]:
-    """Kills of one grid in a folder."""
+    """Kills of one grid in a directory."""
     grid, store = Grid(work), work / "runs"
     return _killed_again_and_again(grid, round_, undisturbed, lambda: saved_in_folder(store), _lock_is_held(store))
 

@@ -25,7 +25,13 @@ without a traceback and exits with status 2. Where the work can go on, a `Walkba
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+
+def _by_number(name: str) -> tuple[tuple[int, int | str], ...]:
+    """What names are sorted by: runs of digits by their number, so that 2 comes before 10."""
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", name) if part)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -38,7 +44,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     Returns:
         One or two sentences.
     """
-    names = sorted(known)
+    names = sorted(known, key=_by_number)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     suggestion = f"Did you mean {near[0]!r}? " if near else ""
     return f"{suggestion}Known: {', '.join(names)}."

@@ -186,7 +186,7 @@ def test_a_folder_in_the_place_of_a_file_is_seen_before_anything_is_written(walk
     (tmp_path / "folder").mkdir()
     status, _, error = walkback("report", AUDIT, "--csv", tmp_path / "a.csv", "--html", tmp_path / "folder")
     assert status == 2
-    assert "it is a folder" in error
+    assert f"cannot write {tmp_path / 'folder'}" in error
     assert not (tmp_path / "a.csv").exists()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -152,5 +153,5 @@ def test_an_answer_whose_page_cannot_be_written_is_not_kept(folder, monkeypatch,
     with pytest.raises(SystemExit) as ended:
         main.run()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("walkback: cannot write into the folder a.json: File exists.")
+    assert re.match(r"walkback: cannot write .*a\.json: File exists\.", capsys.readouterr().err)
     assert sorted(folder.rglob("*")) == before

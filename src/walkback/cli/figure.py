@@ -20,14 +20,15 @@ def figure(
         str,
         typer.Argument(
             metavar="NAME",
-            help="headline, audit, temporal, penalty, sensitivity or sites; your own by its name, or by module:object.",
+            help="headline, audit, temporal, penalty, sensitivity, sites, or your own (name or module:object).",
         ),
     ],
     targets: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[TARGET…]",
-            help="What to draw, as `walkback report` takes it (sensitivity: the study's JSON; temporal: columns). "
+            help="What to plot: the same targets as for `walkback report`. For sensitivity: the study's JSON. "
+            "For temporal: one column per target. "
             "Default: what is on record.",
         ),
     ] = None,
@@ -37,7 +38,7 @@ def figure(
     results: ResultsOption = Path("results"),
     runs: RunsOption = None,
 ) -> int:
-    """Plot a figure from recorded results; where runs are missing it names the command that makes them."""
+    """Plot a figure from recorded results; if runs are missing, name the command that trains them."""
     from walkback.cli.output import require_writable
     from walkback.lab.present.figures import figure_named
     from walkback.lab.runs.store import open_store

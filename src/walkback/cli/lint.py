@@ -17,14 +17,14 @@ def register(app: typer.Typer) -> None:
 
 def lint(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH…", help="Python files, or folders of them.")
+        list[Path] | None, typer.Argument(metavar="PATH…", help="Python files, or directories of them.")
     ] = None,
     form: Annotated[str, typer.Option("--format", metavar="NAME", help="text, json or sarif.")] = "text",
     select: Annotated[
-        str, typer.Option(metavar="WB001,…", help="Only these rules; one of your own by module:object.")
+        str, typer.Option(metavar="WB001,…", help="Check only these rules; your own by module:object.")
     ] = "",
-    ignore: Annotated[str, typer.Option(metavar="WB002,…", help="Not these rules.")] = "",
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules and stop.")] = False,
+    ignore: Annotated[str, typer.Option(metavar="WB002,…", help="Skip these rules.")] = "",
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
 ) -> int:
     """Find evaluation pitfalls in source code; the code is read, never run.
 
@@ -41,7 +41,7 @@ def lint(
     if rules:
         return _print_rules()
     if not paths:
-        raise InputError("no path was given. Name the files or folders to check, such as: walkback lint src")
+        raise InputError("no path was given. Name the files or directories to check, such as: walkback lint src")
     if not applied:
         raise InputError("--select and --ignore leave no rule to apply.")
     checked = check_paths(paths, applied)

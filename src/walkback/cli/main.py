@@ -65,7 +65,7 @@ def app(words: Sequence[str]) -> Any:
     """Run one command line; errors are raised."""
     _refuse_moved(words)
     if any(":" in word for word in words):
-        # Last, where it hides nothing that is installed: `module:object` may be a file of the folder one works in.
+        # Last, where it hides nothing that is installed: `module:object` may be a file of the directory one works in.
         sys.path.append(str(Path.cwd()))
     with naming_extras(whole={"lab": "lab", "demo": "all"}.get(next(iter(words), ""), "")):
         return app_for(words)(list(words), standalone_mode=False)

@@ -12,13 +12,15 @@ RunsOption = Annotated[
     typer.Option(
         "--runs",
         metavar="PLACE",
-        help="The directory of runs, or an address such as s3://bucket/runs. Default: $WALKBACK_RUNS, or runs.",
+        help="The directory of runs, or an address such as s3://bucket/runs. Default: $WALKBACK_RUNS, or ./runs.",
     ),
 ]
 ResultsOption = Annotated[Path, typer.Option("--results", metavar="DIR", help="The directory of recorded results.")]
 
-FullOption = Annotated[bool, typer.Option("--full", help="Print the whole report, not its ten lines.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Print every number, not only the ten-line report.")]
 RequireAllOption = Annotated[
     bool,
-    typer.Option("--require-all", help="The outcome is incomplete unless every diagnostic was measured."),
+    typer.Option(
+        "--require-all", help="If any diagnostic was not measured, the outcome is incomplete (exit status 3)."
+    ),
 ]

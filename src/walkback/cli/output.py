@@ -1,4 +1,4 @@
-"""Where output goes: the console that tables are printed on, folders for files, and never what is read."""
+"""Where output goes: the console that tables are printed on, directories for files, and never what is read."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def output() -> Console:
 def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
     """Raise where a file cannot be written or would destroy what is read, before the first of several is written.
 
-    An input is a file, `file.py:function`, `package.module:function` or a folder. In a folder, and beside an input
-    file, what walkback keeps records in may not be written over either.
+    An input is a file, `file.py:function`, `package.module:function` or a directory. In a directory, and beside an
+    input file, what walkback keeps records in may not be written over either.
     """
     paths = [path for path in outputs if path is not None]
     for path in paths:
         if path.is_dir():
-            raise InputError(f"cannot write {path}: it is a folder. Give the path of a file.")
+            raise InputError(f"cannot write {path}: it is a directory. Give the path of a file.")
         if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}. Make it, or give another path.")
+            raise InputError(f"cannot write {path}: there is no directory {path.parent}. Make it, or write elsewhere.")
         if path.is_symlink():
             _require_an_end(path)
     read = [place for each in inputs for place in _places(str(each)) if place.exists()]
@@ -89,7 +89,7 @@ def _places(given: str) -> Iterator[Path]:
 
 
 def _is_record(path: Path, folder: Path) -> bool:
-    """Whether a file is one of those that walkback keeps in a folder of runs or of results, and reads again."""
+    """Whether a file is one of those that walkback keeps in a directory of runs or of results, and reads again."""
     from walkback.lab.studies import STUDIES
 
     kinds = ("audit", *(name.replace("-", "_") for name in STUDIES))
@@ -98,10 +98,10 @@ def _is_record(path: Path, folder: Path) -> bool:
 
 
 def folder_for(path: Path) -> Path:
-    """The folder, made if it is not there, and found to take a file."""
+    """The directory, made if it is not there, and found to take a file."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             return path
     except OSError as error:
-        raise InputError(f"cannot write into the folder {path}: {error.strerror}. Give another one.") from None
+        raise InputError(f"cannot write into the directory {path}: {error.strerror}. Give another one.") from None

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 pitfalls = typer.Typer(
     invoke_without_command=True,
-    epilog="Exit status of check: 0 each shows what it claims, 1 one does not, 2 an error.",
+    epilog="Exit status of check: 0 all as described, 1 one is not, 2 an error.",
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and its actions."""
-    app.add_typer(pitfalls, name="pitfalls", help="Ways in which evaluation code lies: shown, and avoided.")
+    app.add_typer(pitfalls, name="pitfalls", help="Common bugs in evaluation code: each demonstrated, with the fix.")
 
 
 @pitfalls.callback()
 def list_(context: typer.Context) -> None:
-    """List the pitfalls, or show one, or check that each still shows what it claims."""
+    """Common bugs in evaluation code: each demonstrated, with the fix. Without a command it lists them."""
     if context.invoked_subcommand is None:
         from walkback.pitfalls.pages import list_page
 
@@ -41,10 +41,12 @@ def list_(context: typer.Context) -> None:
 def show(
     number: Annotated[
         str,
-        typer.Argument(metavar="N", help="Which pitfall, by number; one of others by its name or module:object."),
+        typer.Argument(
+            metavar="N", help="The number of the pitfall; for one from a plugin, its name or module:object."
+        ),
     ],
 ) -> int:
-    """Explain one and run it: the wrong number beside the right one."""
+    """Explain one pitfall and run it: the wrong number beside the right one."""
     from walkback.pitfalls import PITFALLS
     from walkback.pitfalls.pages import shown_page
 
@@ -61,7 +63,7 @@ def show(
 def check(
     numbers: Annotated[list[str] | None, typer.Argument(metavar="[N…]", help="Which pitfalls. Default: all.")] = None,
 ) -> int:
-    """Run them all; exit status 0 only if each still shows what it claims."""
+    """Run all pitfalls, and check that each still gives the wrong number that it describes."""
     from walkback.pitfalls import PITFALLS
     from walkback.pitfalls.pages import all_pitfalls, check_page
 
@@ -74,10 +76,10 @@ def check(
 @pitfalls.command("checklist")
 def checklist(
     page: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE", help="Write it, as docs/CHECKLIST.md.")
+        Path | None, typer.Option("--write", metavar="FILE", help="Write it to this file, such as docs/CHECKLIST.md.")
     ] = None,
 ) -> int:
-    """Print the checklist that is made from the pitfalls, as Markdown."""
+    """Print a checklist of all pitfalls, as Markdown."""
     from walkback.pitfalls.pages import checklist as markdown
     from walkback.protocol.schema import write_whole
 

@@ -26,7 +26,7 @@ def replay(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Reports, audits or traces of walkback, folders of runs, CSV or JSON-lines logs, TensorBoard events."
+            help="Reports, audits or traces of walkback; run directories; CSV or JSON-lines logs; TensorBoard events."
         ),
     ],
     columns: Annotated[
@@ -41,23 +41,31 @@ def replay(
         ),
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option(help="L, where the columns do not show it.", rich_help_panel=LOGS)
+        int | None, typer.Option(help="Number of blocks, L, if the column names do not show it.", rich_help_panel=LOGS)
     ] = None,
     loss_batch: Annotated[
         int,
-        typer.Option(help="How many samples the loss behind the gradients was averaged over.", rich_help_panel=LOGS),
+        typer.Option(
+            help="Batch size over which the loss was averaged for the logged gradients.", rich_help_panel=LOGS
+        ),
     ] = 128,
-    stop_on: Annotated[str, typer.Option(help="Letters, such as ab.", rich_help_panel=STOPPING)] = "ab",
-    patience: Annotated[int, typer.Option(help="How many firings in a row stop a run.", rich_help_panel=STOPPING)] = 1,
+    stop_on: Annotated[
+        str,
+        typer.Option(help="Stop when one of these diagnostics fires: letters, such as ab.", rich_help_panel=STOPPING),
+    ] = "ab",
+    patience: Annotated[
+        int, typer.Option(help="Stop after it has fired this many times in a row.", rich_help_panel=STOPPING)
+    ] = 1,
     warmup: Annotated[float, typer.Option(help="Never stop before this epoch.", rich_help_panel=STOPPING)] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write one object per report.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the reports as JSON to this file.")] = None,
     require_all: RequireAllOption = False,
     panel: PanelOption = None,
     thresholds: DiagnosticThresholds | None = None,
 ) -> int:
-    """Judge recorded measurements again; values that a record does not have count as not measured.
+    """Judge recorded measurements again; what a record lacks counts as not measured.
 
-    Of a record over time: the verdict at its end, when each diagnostic first fired, and what stopping would have saved.
+    For a record over time it prints the verdict at its end, when each diagnostic first fired, and what stopping would
+    have saved.
     """
     from walkback.cli.output import require_writable
     from walkback.protocol.verdict import exit_status

@@ -25,23 +25,26 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="TARGET…",
-            help="Reports, audits, results of runs or traces, as files; run ids or folders; logs of other programs.",
+            help="Files (reports, audits, results of runs, traces, logs of other programs), run ids or run "
+            "directories.",
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="One page.", rich_help_panel=FORMS)] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="A table.", rich_help_panel=FORMS)] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="An HTML page.", rich_help_panel=FORMS)] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Markdown table.", rich_help_panel=FORMS)
+    ] = None,
     latex: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Booktabs tables: compile them, or input them.", rich_help_panel=FORMS),
+        typer.Option(metavar="FILE", help="LaTeX tables (booktabs), to compile or to include.", rich_help_panel=FORMS),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Every digit, one row per network.", rich_help_panel=FORMS)
+        Path | None, typer.Option(metavar="FILE", help="One row per network, at full precision.", rich_help_panel=FORMS)
     ] = None,
     template: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="markdown or latex: the form for a paper's appendix, of one run or report; empty without a target.",
+            help="markdown or latex: the form for a paper's appendix, filled from one target, or blank without one.",
             rich_help_panel=FORMS,
         ),
     ] = None,
@@ -50,15 +53,15 @@ def report(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="text, markdown, latex, html, or a renderer that was added (module:object too): one network by it.",
+            help="Render one network as text, markdown, latex, html, or by your own renderer (name or module:object).",
             rich_help_panel=FORMS,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write --template or --as to this file instead of printing it."),
+        typer.Option("--out", metavar="FILE", help="Write the output of --template or --as to this file."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="What the page of several networks is called.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page, for several networks.")] = None,
     full: FullOption = False,
     runs: RunsOption = None,
 ) -> int:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 PanelOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Which panel decides: april2026 (the default), june2026, or your own."),
+    typer.Option(
+        metavar="NAME", help="Which panel decides: april2026 (the default), june2026, calibrated, or your own."
+    ),
 ]
 
 
@@ -45,6 +47,6 @@ def _option(name: str, letter: str, threshold: Threshold) -> Any:
     side = "above" if threshold.fires == ">" else "below"
     unit = f" {threshold.unit}" if threshold.unit else ""
     default = "" if threshold.default is None else f" Default: {threshold.default:g}{unit}."
-    words = f"({letter}) fires where the {threshold.label} is {side} this.{default}"
+    words = f"({letter}) {threshold.label}: fires {side} this.{default}"
     option = typer.Option(f"--{name.replace('_', '-')}", help=words, rich_help_panel="Thresholds")
     return Annotated[float | None, option]

@@ -18,12 +18,12 @@ def register(app: typer.Typer) -> None:
 
 
 def watch(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of a monitor or of runs, or folders of runs.")],
+    traces: Annotated[list[Path], typer.Argument(help="Traces of a monitor or of runs, or directories of runs.")],
     once: Annotated[bool, typer.Option("--once", help="Show them once, and exit.")] = False,
     every: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How often to look again.")] = 2.0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure of them, and exit.")] = None,
 ) -> int:
-    """Follow runs while they train: size of hidden states and gradients, accuracy, what has fired."""
+    """Follow runs while they train: norms of hidden states and gradients, accuracy, what has fired."""
     from walkback.cli.output import output, require_writable
     from walkback.present.traces import traces_blocks
 

@@ -23,7 +23,7 @@ class TensorBoardLog:
     Needs `pip install "walkback[tensorboard]"`. `walkback replay` reads the event files back.
 
     Args:
-        writer: a folder, or a SummaryWriter that is open already.
+        writer: a directory, or a SummaryWriter that is open already.
 
     Raises:
         MissingLibrary: TensorBoard is not installed.

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import jax
 
-from walkback.errors import BlocksError, InputError, WalkbackError
+from walkback.errors import BatchError, BlocksError, InputError, WalkbackError
 from walkback.jax.precision import is_floating
 
 Stage = Callable[[Any, Any], Any]
@@ -100,6 +100,10 @@ def _named(blocks: Any) -> dict[str, Any]:
     return {f"block {number}": stage for number, stage in enumerate(blocks, 1)}
 
 
+FIRST = ("stem", "apply", "the model")
+"""What is called with the inputs of a batch."""
+
+
 def called(name: str, stage: Callable[..., Any], *given: Any) -> Any:
     """What a function of the caller's returns; a failure is told with its name and what it was given."""
     try:
@@ -109,8 +113,13 @@ def called(name: str, stage: Callable[..., Any], *given: Any) -> Any:
     except Exception as error:
         shapes = jax.tree.map(lambda leaf: f"{getattr(leaf, 'dtype', '')}{list(getattr(leaf, 'shape', ()))}", given[-1])
         said = " ".join(str(error).split())[:300]
+        if name in FIRST and any(word in said for word in ("shape", "dimension")):
+            raise BatchError(
+                f"{name} cannot be run on inputs of {shapes}: JAX says: {said.rstrip('.')}. Pass inputs as the network "
+                "was trained on, with the same width, axes and type."
+            ) from error
         raise InputError(
-            f"{name} failed on an input of {shapes}: {type(error).__name__}: {said}. Expected a function of "
+            f"{name} failed on an input of {shapes}: {type(error).__name__}: {said.rstrip('.')}. Expected a function of "
             "(params, h) that JAX can trace."
         ) from error
 

@@ -63,7 +63,7 @@ def check_paths(paths: Iterable[Path], rules: Sequence[Rule]) -> Checked:
             checked.broken.append(_broken(str(path), error))
     if not checked.files:
         named = ", ".join(map(str, listed))
-        raise InputError(f"there are no Python files in {named}. Give files, or folders that hold some.")
+        raise InputError(f"there are no Python files in {named}. Give files, or directories that hold some.")
     return checked
 
 
@@ -115,11 +115,11 @@ def _broken(path: str, error: Exception) -> Broken:
 
 
 def python_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Files as they are named, and every `.py` file in folders, each once; a path that is not there is refused."""
+    """Files as they are named, and every `.py` file in directories, each once; a path that is not there is refused."""
     seen: set[Path] = set()
     for path in paths:
         if not path.exists():
-            raise InputError(f"there is no file or folder {path}. Give Python files, or folders that hold some.")
+            raise InputError(f"there is no file or directory {path}. Give Python files, or directories that hold some.")
         for file in sorted(_in_folder(path)) if path.is_dir() else [path]:
             resolved = file.resolve()
             if resolved not in seen:
@@ -131,9 +131,9 @@ def _in_folder(folder: Path) -> Iterator[Path]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        raise InputError(f"cannot read the folder {folder}: {error.strerror}.") from None
+        raise InputError(f"cannot read the directory {folder}: {error.strerror}.") from None
     for entry in entries:
-        # A link to a folder could lead round in a circle.
+        # A link to a directory could lead round in a circle.
         if entry.is_dir() and not entry.is_symlink() and entry.name not in SKIPPED:
             yield from _in_folder(entry)
         elif entry.suffix == ".py" and entry.is_file():

@@ -64,11 +64,11 @@ def _orders(orders: dict[str, float]) -> str:
     """The two ends of what the valid orders of aggregation give, by name, and whether the sign survives."""
     finite = {name: value for name, value in orders.items() if math.isfinite(value)}
     if not finite:
-        return f"{len(orders)} orders, none finite"
+        return f"none of {count(len(orders), 'way')} to average over samples and sites gives a finite number"
     low, high = min(finite, key=finite.__getitem__), max(finite, key=finite.__getitem__)
     ends = " to ".join(f"{signed(finite[name])} ({middle_out(name, NAME_LENGTH)})" for name in (low, high))
-    flips = "; the sign depends on the order" if finite[low] < 0 < finite[high] else ""
-    return f"{count(len(orders), 'valid order')}, from {ends}{flips}"
+    flips = "; the sign depends on the way" if finite[low] < 0 < finite[high] else ""
+    return f"{ends}, over {count(len(orders), 'way')} to average over samples and sites{flips}"
 
 
 def _neighbours(cosines: Sequence[float]) -> str:

@@ -139,13 +139,17 @@ def _frozen(report: DiagnosticReport) -> str:
     return f"{_listed(report.frozen.blocks)} left at random"
 
 
+HOW = {"found by structure": "found by structure", "given": "named by the caller"}
+"""How the blocks came to be known: as a record has it, and as a reader is told."""
+
+
 def _measured(report: DiagnosticReport) -> list[str]:
     """The blocks by name, how they were found, and on how many samples."""
     names = (report.sites or ())[1:]
     if not names:
         return [shortened(basis, NOTE_LENGTH)] if (basis := outline.basis(report)) else []
     found = report.provenance.get("blocks", "").rpartition(" (")[2].rstrip(")")
-    how = f" ({shortened(found, 60)})" if found in ("found by structure", "given") else ""
+    how = f" ({HOW[found]})" if found in HOW else ""
     samples = f", on {outline.samples_in_words(report)}" if report.samples else ""
     return [f"{count(len(names), 'block')}: {_listed(names)}{how}{samples}"]
 

@@ -195,7 +195,7 @@ class DiagnosticReport(Measurements):
         """Write the report as one self-contained page.
 
         Args:
-            path: the file, in a folder that exists. An old file of that name is replaced.
+            path: the file, in a directory that exists. An old file of that name is replaced.
 
         Returns:
             The path that was written.

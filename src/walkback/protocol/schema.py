@@ -86,7 +86,7 @@ class Record(BaseModel):
         """Write the record as JSON, whole or not at all.
 
         Args:
-            path: the file, in a folder that exists. An old file of that name is replaced.
+            path: the file, in a directory that exists. An old file of that name is replaced.
 
         Returns:
             The path that was written.
@@ -140,7 +140,7 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         target = followed(target) if target.is_symlink() else target
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a folder that exists.") from None
+        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a directory that exists.") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -68,7 +68,7 @@ def replay(
 
     Args:
         files: one path or several: reports, audits and finished runs as JSON; traces; CSV or JSON-lines logs;
-            TensorBoard event files; folders of a run.
+            TensorBoard event files; directories of a run.
         thresholds: where each diagnostic fires; the published values where not given.
         require_all: True makes a verdict `incomplete` where a diagnostic of the panel was not measured.
         panel: which panel decides; `april2026` where none is named.
@@ -185,7 +185,7 @@ def _over_time(
 
 
 def _found(path: Path) -> Found:
-    """What is replayed of a path: of a run's folder its trace."""
+    """What is replayed of a path: of a run's directory its trace."""
     found = what_is(path)
     if found.kind is Kind.RUN:
         trace = trace_in(path)

@@ -2,7 +2,7 @@
 
 A line has the names that a run of the zoo writes for its epochs, so one reader serves both; fields that it does not
 know are passed over. A file is only ever added to: a run that goes back to a checkpoint writes its epochs again, and
-the later line counts. Traces of the zoo, whose folder says whose they are, and those of an earlier walkback begin
+the later line counts. Traces of the zoo, whose directory says whose they are, and those of an earlier walkback begin
 with no identity; of such a file that holds several runs, each is read by itself.
 """
 

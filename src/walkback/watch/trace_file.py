@@ -14,7 +14,7 @@ from walkback.protocol.schema import parse_json, read_json
 
 BLOCK = 2**16
 TRACE_NAME = "trace.jsonl"
-"""What the trace of a run is called in the run's folder."""
+"""What the trace of a run is called in the run's directory."""
 
 
 class GrowingFile:
@@ -130,12 +130,12 @@ def add_text(path: Path, text: str) -> None:
 
 
 def trace_in(path: Path) -> Path:
-    """The trace in a run's folder; any other path as it is."""
+    """The trace in a run's directory; any other path as it is."""
     return path / TRACE_NAME if (path / TRACE_NAME).is_file() else path
 
 
 def run_name(path: Path) -> str:
-    """What a trace is known by: the name in the run's config, or its folder, or the file's own name."""
+    """What a trace is known by: the name in the run's config, or its directory, or the file's own name."""
     if path.name != TRACE_NAME:
         return path.stem
     folder = path.resolve().parent

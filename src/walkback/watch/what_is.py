@@ -34,17 +34,17 @@ class Kind(Enum):
     LINES = "a log of another program, an object in each line"
     EVENTS = "event files of TensorBoard"
     WANDB = "an offline run of W&B"
-    RUN = "the folder of a run"
+    RUN = "the directory of a run"
     OTHER = "JSON of no kind that walkback writes"
 
 
 @dataclass(frozen=True)
 class Found:
-    """A file, or a folder of files, and what it is."""
+    """A file, or a directory of files, and what it is."""
 
     kind: Kind
     path: Path
-    """The file to read: of a folder that holds nothing but a trace, the trace."""
+    """The file to read: of a directory that holds nothing but a trace, the trace."""
     content: Any = None
     """The value of a file that is one JSON text; nothing of the others, which may be long."""
 

@@ -35,7 +35,7 @@ def test_an_output_folder_that_cannot_be_made_is_named(tmp_path):
     command = [sys.executable, "-m", "walkback", "demo", "--out", str(tmp_path / "file" / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "cannot write into the folder" in done.stderr
+    assert "cannot write into" in done.stderr
 
 
 def test_a_folder_that_takes_no_file_is_refused_before_the_work(tmp_path, monkeypatch):
@@ -44,5 +44,5 @@ def test_a_folder_that_takes_no_file_is_refused_before_the_work(tmp_path, monkey
 
     assert folder_for(tmp_path / "new").is_dir()
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    with pytest.raises(InputError, match=r"cannot write into the folder .*No space left on device"):
+    with pytest.raises(InputError, match=r"cannot write into .*No space left on device"):
         folder_for(tmp_path / "new")

@@ -144,7 +144,7 @@ def test_diagnose_refuses_what_training_did_not_leave(walkback, tmp_path):
     (tmp_path / "folder").mkdir()
     for target, says in (
         ("evil.pt", "is a pickle"),
-        ("folder", "not a run's folder"),
+        ("folder", "is not a run's"),
         ("nothing-like-it", "file.py:function"),
         ("missing.safetensors", "there is no run"),
     ):
@@ -160,10 +160,10 @@ def test_diagnose_refuses_what_training_did_not_leave(walkback, tmp_path):
     [
         ((*DFA, "--runs", ""), "the place of runs is ''"),
         ((*DFA, "--runs", "file://"), "the place of runs is 'file://'"),
-        (("lab", "runs", "--runs", "nowhere"), "there is no folder nowhere"),
+        (("lab", "runs", "--runs", "nowhere"), "nowhere"),
         (("diagnose", ""), "TARGET is ''"),
         (("lab", "data", "fetch", "digits", "nope"), "there is no data set called 'nope'"),
-        (("lab", "data", "fetch", "cifar10", "--path", "/dev/null"), "there is no file or folder /dev/null"),
+        (("lab", "data", "fetch", "cifar10", "--path", "/dev/null"), "/dev/null; expected"),
         (("lab", "train", "--method", "x" * 5000, "--arch", "resmlp", "--data", "digits"), "x…'"),
         ((*DFA, "--seed", "1" * 400), "less than or equal to 9007199254740992"),
     ],

@@ -290,7 +290,7 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
 
 
 def test_bad_results_are_named(tmp_path):
-    with pytest.raises(InputError, match="there is no folder"):
+    with pytest.raises(InputError, match="--results"):
         evidence("--results", tmp_path / "nowhere")
     (tmp_path / f"audit_{RECORD}.json").write_text('{"reports": 3}')
     with pytest.raises(RecordError, match="no list of reports"):
@@ -311,7 +311,7 @@ def test_bad_input_is_a_sentence_and_exit_status_2(tmp_path):
     command = [sys.executable, "-m", "walkback", "lab", "evidence", "--results", str(tmp_path / "nowhere")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("walkback: there is no folder")
+    assert done.stderr.startswith("walkback: there is no ")
     assert "Traceback" not in done.stderr
 
 

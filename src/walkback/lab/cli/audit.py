@@ -33,7 +33,7 @@ def audit(
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"The grids behind the record: {', '.join(PRESETS)}, or all.",
+            help=f"One of the recorded grids: {', '.join(PRESETS)}, or all.",
             rich_help_panel=GRID,
         ),
     ] = None,
@@ -45,7 +45,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="NAME…",
-            help="Methods, each with options if need be: bp dfa:penalty=0.01,credit_norm=none. See "
+            help="Methods, optionally with options: bp dfa:penalty=0.01,credit_norm=none. See "
             "`walkback lab zoo --options`.",
             rich_help_panel=GRID,
         ),
@@ -63,12 +63,10 @@ def audit(
             rich_help_panel=GRID,
         ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="What the results are called. Default: by architecture and width.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the results. Default: from architecture and width.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List finished and missing runs; train nothing.")] = (False),
     untrained: Annotated[
-        bool, typer.Option("--no-train", help="Judge the finished runs; unfinished ones are listed as missing.")
+        bool, typer.Option("--no-train", help="Judge the finished runs; list the others as missing.")
     ] = False,
     precision: PrecisionOption = None,
     device: DeviceOption = AUTO,
@@ -79,7 +77,7 @@ def audit(
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
-    """Train the missing runs of a grid, each method with its matched frozen baseline, and judge all runs.
+    """Train the missing runs of a grid, each with its matched frozen baseline, and judge all runs.
 
     If it is interrupted, the same command resumes it. Finished runs are saved in RESULTS/runs and are not
     trained again.

@@ -13,7 +13,7 @@ from walkback.lab.cli.place import DeviceOption, PrecisionOption
 from walkback.lab.runs.hardware import AUTO
 
 MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", metavar="DIR", help="Write the table as a page to this folder.")
+    Path | None, typer.Option("--markdown", metavar="DIR", help="Write the table as a page to this directory.")
 ]
 
 
@@ -31,7 +31,7 @@ def check(
     results: ResultsOption = Path("results"),
     markdown: MarkdownOption = None,
 ) -> int:
-    """Train the zoo's recipes on CIFAR-10, a few epochs each, and compare them with their prototypes."""
+    """Train each recipe of the zoo for a few epochs on CIFAR-10, and compare it with its prototype."""
     from walkback.lab.cli.grid_training import executor_from, train_under_display
     from walkback.lab.runs.store import open_store
     from walkback.lab.studies.zoo_check import check as compare

@@ -40,7 +40,7 @@ def compare(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="The audit of the field: field_mlp_mnist, field_resmlp_cifar10, field_small_cnn_cifar10, "
+            help="A comparison of docs/FIELD.md: field_mlp_mnist, field_resmlp_cifar10, field_small_cnn_cifar10, "
             "field_gpt_shakespeare, or field for all.",
             rich_help_panel=WHAT,
         ),
@@ -49,7 +49,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="NAME…",
-            help="Methods, each with options if need be: dfa fa:penalty=0.01. BP and the frozen arm are added.",
+            help="Methods, optionally with options: dfa fa:penalty=0.01. BP and the frozen baseline are added.",
             rich_help_panel=WHAT,
         ),
     ] = None,
@@ -57,16 +57,20 @@ def compare(
     data: Annotated[str | None, typer.Option(help="cifar10, digits, …", rich_help_panel=WHAT)] = None,
     budget: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Learning rates that each arm tries. Default: 3.", rich_help_panel=WHAT),
+        typer.Option(metavar="N", help="Learning rates to try for each method. Default: 3.", rich_help_panel=WHAT),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="K", help="Seeds that its best rate is trained with. Default: 3.", rich_help_panel=WHAT),
+        typer.Option(
+            metavar="K", help="Seeds for the final runs at the best learning rate. Default: 3.", rich_help_panel=WHAT
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: 30.", rich_help_panel=WHAT)] = None,
     validation: Annotated[
         float | None,
-        typer.Option(help="Share of the training split that rates are chosen on. Default: 0.1.", rich_help_panel=WHAT),
+        typer.Option(
+            help="Share of the training split held out to choose the learning rate. Default: 0.1.", rich_help_panel=WHAT
+        ),
     ] = None,
     assignments: Annotated[
         list[str] | None,
@@ -78,19 +82,19 @@ def compare(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the record is called. Default: by network, data, epochs.")
+        str | None, typer.Option(help="Name of the record. Default: from network, data and epochs.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List finished and missing runs; train nothing.")] = False,
     untrained: Annotated[
-        bool, typer.Option("--no-train", help="Compare what is finished; the rest is listed as missing.")
+        bool, typer.Option("--no-train", help="Compare the finished runs; list the others as missing.")
     ] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Time some steps of each arm, add up, and keep the figures.")
+        bool, typer.Option("--estimate", help="Time a few steps of each method, and save the estimated cost.")
     ] = False,
     page: Annotated[
         Path | None,
         typer.Option(
-            "--page", metavar="FILE", help="Write the page of the field, such as docs/FIELD.md, from records."
+            "--page", metavar="FILE", help="Write the page of all comparisons on record, such as docs/FIELD.md."
         ),
     ] = None,
     precision: PrecisionOption = None,
@@ -102,10 +106,10 @@ def compare(
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
-    """Compare methods fairly: the same number of learning rates for each, chosen on validation samples.
+    """Compare methods with an equal tuning budget: the learning rate of each is chosen on validation data.
 
-    The best rate of each is trained with K seeds, and the test split is read once by each of those runs. If it is
-    interrupted, the same command resumes it.
+    Then the best learning rate of each is trained with K seeds, and only these runs use the test split. The same
+    command resumes what was interrupted.
     """
     from walkback.lab.cli.compare_options import comparisons_from
     from walkback.lab.runs.store import open_store

@@ -37,11 +37,13 @@ def list_() -> int:
 
 @data.command("fetch")
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Which data sets.")],
-    source: Annotated[str | None, typer.Option(help="Use this source; see `walkback lab data list`.")] = None,
-    path: Annotated[Path | None, typer.Option(help="Take a copy that is already on this machine.")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Data sets to fetch.")],
+    source: Annotated[
+        str | None, typer.Option(help="Where to fetch from; `walkback lab data list` names the sources.")
+    ] = None,
+    path: Annotated[Path | None, typer.Option(help="Use a local copy instead of downloading.")] = None,
 ) -> int:
-    """Put data sets into the cache, verified by content."""
+    """Fetch data sets into the cache, and verify their checksums."""
     from walkback.lab.zoo.datasets import fetch as obtain
 
     for name in names:

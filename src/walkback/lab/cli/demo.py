@@ -17,9 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the reports and the figure go.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="Directory for the reports and the figure.")] = Path("demo-output"),
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each of the four runs.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of all of them.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all runs.")] = 0,
     precision: PrecisionOption = None,
     device: DeviceOption = AUTO,
 ) -> int:

@@ -17,13 +17,13 @@ def register(app: typer.Typer) -> None:
 
 
 def evidence(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the claims to this file.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the claims as JSON to this file.")] = None,
     page: Annotated[
         Path | None, typer.Option("--write", metavar="FILE", help="Write the page, such as docs/EVIDENCE.md.")
     ] = None,
     results: ResultsOption = Path("results"),
     notes: Annotated[
-        Path, typer.Option(metavar="DIR", help="Notes on claims, ID.md each, that the page takes in.")
+        Path, typer.Option(metavar="DIR", help="Directory of notes on claims, one ID.md each, which the page includes.")
     ] = Path("docs/evidence_notes"),
 ) -> int:
     """Print each published claim, what was measured here, and whether it was reproduced."""

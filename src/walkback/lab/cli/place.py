@@ -10,14 +10,14 @@ WHERE = "Where it is trained"
 DeviceOption = Annotated[
     str,
     typer.Option(
-        help="auto, cpu, cuda, cuda:1 or mps; auto takes a GPU where there is one.",
+        help="auto, cpu, cuda, cuda:1 or mps; auto uses a GPU if there is one.",
         rich_help_panel=WHERE,
     ),
 ]
 PrecisionOption = Annotated[
     str | None,
     typer.Option(
-        help="fp32, bf16 or fp16, in each training step. Default: fp32. Another precision is another run.",
+        help="Precision of training: fp32, bf16 or fp16. Default: fp32. Each precision is a separate run.",
         rich_help_panel=WHERE,
     ),
 ]

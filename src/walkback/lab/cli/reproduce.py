@@ -35,11 +35,11 @@ def register(app: typer.Typer) -> None:
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]…", help="Train the missing runs of these; `all` for all of them."),
+        typer.Argument(metavar="[NAME]…", help="Names of reproductions whose missing runs are trained; `all` for all."),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Print names, states and core-hours; train nothing.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List names, progress and core-hours; train nothing.")] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Time some steps of each, and keep the figures.")
+        bool, typer.Option("--estimate", help="Time a few steps of each run, and save the estimated cost.")
     ] = False,
     page: Annotated[
         Path | None, typer.Option("--write", metavar="FILE", help="Write the page, such as docs/REPRODUCTIONS.md.")
@@ -51,9 +51,10 @@ def reproduce(
     runs: RunsOption = None,
     results: ResultsOption = Path("results"),
 ) -> int:
-    """Train the runs behind numbers that others published, and compare them.
+    """Train the runs behind numbers published by others, and compare the results.
 
-    Without a name nothing is trained: what is on record is compared. An interrupted run is resumed.
+    Without a name it trains nothing and compares the recorded runs. The same command resumes what was
+    interrupted.
     """
     from walkback.lab.reproductions.catalogue import named
     from walkback.lab.reproductions.comparing import compared

@@ -26,10 +26,12 @@ def register(app: typer.Typer) -> None:
 def runs(
     root: RunsOption = None,
     method: Annotated[str | None, typer.Option(help="Only runs of this method.")] = None,
-    architecture: Annotated[str | None, typer.Option("--arch", help="Only this architecture.")] = None,
-    data: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only running, finished or interrupted ones.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
+    architecture: Annotated[str | None, typer.Option("--arch", help="Only runs of this architecture.")] = None,
+    data: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only runs in this state: running, finished or interrupted.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the list as JSON to this file.")] = None,
 ) -> int:
     """List the runs: the progress of each, its accuracy and its verdict."""
     from walkback.lab.runs.store import open_store
@@ -38,7 +40,7 @@ def runs(
 
     store = open_store(root)
     if root is not None and not store.root.is_dir() and not store.archive.is_dir():
-        raise InputError(f"there is no folder {root}. Give that of `walkback lab train --runs`, or leave --runs out.")
+        raise InputError(f"there is no directory {root}. Give the one that was used to train, or omit --runs.")
     wanted = {"method": method, "architecture": architecture, "data": data, "state": state}
     _refuse_unknown(wanted)
     require_writable([json_file], store.folders)

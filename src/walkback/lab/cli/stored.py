@@ -1,4 +1,4 @@
-"""A run id, a run's folder or a checkpoint as the target of `diagnose`."""
+"""A run id, a run's directory or a checkpoint as the target of `diagnose`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _store_around(path: Path) -> Path | None:
 def _run_at(folder: Path) -> StoredRun:
     if not (folder / "config.json").is_file():
         raise RunError(
-            f"{folder} is not a run's folder: it holds no config.json. Give one that `walkback lab train` made."
+            f"{folder} is not a run's directory: it holds no config.json. Give one that `walkback lab train` made."
         )
     return StoredRun(folder.resolve())
 

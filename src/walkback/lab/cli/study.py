@@ -20,7 +20,8 @@ NAMES = (
     "triangulation, false-positives, variants, or all"
 )
 MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", metavar="DIR", help="Write a page with all answers so far to this folder.")
+    Path | None,
+    typer.Option("--markdown", metavar="DIR", help="Also write a page with all answers so far to this directory."),
 ]
 
 
@@ -33,12 +34,12 @@ def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{NAMES}.")],
     audits: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[AUDIT…]", help="Audits as JSON, recorded ones too. Default: all in RESULTS."),
+        typer.Argument(metavar="[AUDIT…]", help="Audits as JSON files. Default: all audits in RESULTS."),
     ] = None,
     results: ResultsOption = Path("results"),
     markdown: MarkdownOption = None,
 ) -> int:
-    """Answer a question from recorded audits; it takes seconds and trains nothing.
+    """Answer a question from recorded audits; trains nothing, takes seconds.
 
     Prints the answer and writes it as JSON to RESULTS; with --markdown, also as a page with all answers so far.
     """

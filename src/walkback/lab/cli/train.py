@@ -38,21 +38,27 @@ def train(
         typer.Option(
             "--as",
             metavar="source",
-            help="The method as the source study has it, on its network, its data and for its 100 epochs; what else "
-            "is given goes before.",
+            help="Use the source study's recipe for the method: its network, its data, its 100 epochs. Other options "
+            "override it.",
             rich_help_panel=NETWORK,
         ),
     ] = None,
     credit_norm: Annotated[
-        str | None, typer.Option(help="none, per_sample or rms; the method has its default.", rich_help_panel=NETWORK)
+        str | None,
+        typer.Option(
+            help="How the credit is scaled: none, per_sample or rms. Default: the method's own.",
+            rich_help_panel=NETWORK,
+        ),
     ] = None,
     penalty: Annotated[
-        float | None, typer.Option(help="λ on what each block adds to the stream.", rich_help_panel=NETWORK)
+        float | None,
+        typer.Option(help="Weight λ of a penalty on the output of each residual branch.", rich_help_panel=NETWORK),
     ] = None,
     freezing: Annotated[
         str | None,
         typer.Option(
-            help="none, blocks (the frozen baseline), shallow, or ladder:K (the last K blocks learn).",
+            help="What is left untrained: none, blocks (the frozen baseline), shallow, or ladder:K (only the "
+            "last K blocks train).",
             rich_help_panel=NETWORK,
         ),
     ] = None,
@@ -61,7 +67,7 @@ def train(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other option, such as arch.width=512, method.beta=0.5 or data.alpha=2. Repeatable.",
+            help="Any other setting, such as arch.width=512, method.beta=0.5 or data.alpha=2. Repeatable.",
             rich_help_panel=NETWORK,
         ),
     ] = None,
@@ -76,23 +82,24 @@ def train(
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="cosine, constant, cooldown, or steps, with --set milestones=[50,75].", rich_help_panel=TRAINING
+            help="cosine, constant, cooldown, or steps (with --set milestones=[50,75]).", rich_help_panel=TRAINING
         ),
     ] = None,
     augment: Annotated[
-        bool | None, typer.Option("--augment/--no-augment", help="Crop and flip.", rich_help_panel=TRAINING)
+        bool | None,
+        typer.Option("--augment/--no-augment", help="Augment with random crops and flips.", rich_help_panel=TRAINING),
     ] = None,
     targets: Annotated[
         str | None,
         typer.Option(
-            help="true; random: new random labels for every batch; permuted: labels shuffled once.",
+            help="Labels: true, random (drawn again for every batch) or permuted (shuffled once).",
             rich_help_panel=TRAINING,
         ),
     ] = None,
     precision: PrecisionOption = None,
     device: DeviceOption = AUTO,
     config_file: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")
+        Path | None, typer.Option("--config", metavar="FILE", help="Read settings from a TOML file.")
     ] = None,
     runs: RunsOption = None,
 ) -> int:

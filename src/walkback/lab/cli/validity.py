@@ -13,41 +13,58 @@ if TYPE_CHECKING:
     from walkback.lab.validity.bench import Bench
 
 RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="HALF", help="Make the missing networks of one half: fit or held.")
+    str | None, typer.Option("--run", metavar="HALF", help="Train the missing networks of one half: fit or held.")
 ]
 OnlyOption = Annotated[
-    list[str] | None, typer.Option("--only", metavar="CONDITION", help="Of these conditions alone; may be repeated.")
+    list[str] | None, typer.Option("--only", metavar="CONDITION", help="Only networks of this condition; repeatable.")
 ]
 DocsOption = Annotated[Path, typer.Option("--docs", metavar="DIR", help="Where VALIDITY.md and its figure go.")]
 ResultsOption = Annotated[
-    Path, typer.Option("--results", metavar="DIR", help="The split, the tables and the record of openings.")
+    Path,
+    typer.Option("--results", metavar="DIR", help="Directory of the split, the tables and the list of uses of --open."),
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("validity", epilog="Exit status: 0 done; 2 an error, or a network that could not be made.")(validity)
+    app.command("validity", epilog="Exit status: 0 done; 2 an error, or a network that could not be trained.")(validity)
 
 
 def validity(
-    estimate: Annotated[bool, typer.Option("--estimate", help="Time one of each kind, print core-hours.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Time one network of each condition, and print the core-hours of all.")
+    ] = False,
     run: RunOption = None,
     fit: Annotated[
-        bool, typer.Option("--fit", help="Fit the thresholds of calibrated, on the fit half alone.")
+        bool, typer.Option("--fit", help="Fit the thresholds of the panel `calibrated`, on the fit half only.")
     ] = False,
-    score: Annotated[bool, typer.Option("--score", help="Score the fit half; write the page and its figure.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the held half and score it; on record.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="With --open: open it although it was opened before.")] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Score the panels on the fit half; write VALIDITY.md and its figure.")
+    ] = False,
+    open_: Annotated[
+        bool,
+        typer.Option(
+            "--open", help="Score the panels on the held-out half. Meant to be done once: each use is recorded."
+        ),
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --open: score it although it has been scored before.")
+    ] = False,
     only: OnlyOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many networks of each condition.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that make networks at once.")] = 2,
-    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Records go here.")] = Path("runs/validity"),
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Train at most this many networks of each condition.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Number of training processes.")] = 2,
+    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where records are written.")] = Path(
+        "runs/validity"
+    ),
     results: ResultsOption = Path("results/validity"),
     docs: DocsOption = Path("docs"),
 ) -> int:
-    """Make networks whose faults are known, and count how often each panel is right.
+    """Train networks with known faults, and count how often each panel is right.
 
-    Without an option it lists the conditions and the progress of each half. An interrupted run is resumed.
+    Without an option it lists the conditions and the progress of each half. The same command resumes what was
+    interrupted.
     """
     from walkback.errors import InputError
     from walkback.lab.validity.bench import Bench

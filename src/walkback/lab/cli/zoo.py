@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def zoo(
-    name: Annotated[str | None, typer.Argument(help="The one to describe in full.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A method, architecture or data set to describe in full.")] = None,
     options: Annotated[bool, typer.Option("--options", help="Show the options of each, with their defaults.")] = False,
 ) -> int:
     """List the methods, architectures and data sets, or show one of them with its options."""

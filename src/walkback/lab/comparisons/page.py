@@ -55,7 +55,7 @@ def page_of(records: Mapping[str, Mapping[str, Any]], results: str, cost: Mappin
 
     Args:
         records: the comparisons on record, by name.
-        results: where the folder of results is, as seen from the page.
+        results: where the directory of results is, as seen from the page.
         cost: the estimate, where there is one.
     """
     parts: list[Part] = [INTRODUCTION]

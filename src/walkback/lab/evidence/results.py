@@ -1,4 +1,4 @@
-"""The folder of results, as evidence reads it: audits and studies by name, and which of them were read."""
+"""The directory of results, as evidence reads it: audits and studies by name, and which of them were read."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Run(NamedTuple):
 
 
 class Results:
-    """A folder of results; a `reader` remembers what was read through it."""
+    """A directory of results; a `reader` remembers what was read through it."""
 
     def __init__(self, folder: str | Path, cache: dict[str, Any] | None = None) -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise InputError(f"there is no folder {self.folder}. Give the one that holds the results with --results.")
+            raise InputError(f"there is no directory {self.folder}. Give the directory of results with --results.")
         self.sources: list[str] = []
         self.asked: list[tuple[str, str]] = []
         """The rows that a claim is about: the audit and the method's label, each once."""

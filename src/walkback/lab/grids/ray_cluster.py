@@ -2,7 +2,7 @@
 
 Each run is a Ray task. A task whose worker or node dies is handed out again, and goes on from the checkpoint that it
 had taken to the store; a run that fails by itself is not, since it would fail again. The store is what all nodes
-share: a folder that every one of them sees under the same path, or an address such as s3://bucket/runs.
+share: a directory that every one of them sees under the same path, or an address such as s3://bucket/runs.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _runs_on(node: dict[str, float], needs: dict[str, float]) -> int:
 
 @contextmanager
 def _marked(store: RunStore) -> Iterator[str]:
-    """Leave a mark in a store that is a folder, by which a node can tell that it sees the same one."""
+    """Leave a mark in a store that is a directory, by which a node can tell that it sees the same one."""
     if is_address(store.address):
         yield ""
         return

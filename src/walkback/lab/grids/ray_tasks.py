@@ -61,8 +61,8 @@ def train_on_node(
         run_id = RunConfig.from_dict(settings).run_id
         return Ended(
             run_id,
-            f"{address} on node {socket.gethostname()} is not the folder that the grid was started with. With --ray, "
-            "--runs must be a folder that all nodes share, or an address such as s3://bucket/runs.",
+            f"{address} on node {socket.gethostname()} is not the directory that the grid was started with. "
+            "With --ray, --runs must be a directory that all nodes share, or an address such as s3://bucket/runs.",
         )
     store = RemoteRunStore(address, archive, claim) if is_address(address) else open_store(address, archive)
     sent: list[Any] = []

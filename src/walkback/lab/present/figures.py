@@ -31,7 +31,7 @@ WITHOUT_PENALTY = ("bp", "dfa_textbook")
 
 
 def figure_named(name: str, targets: Sequence[str], results: Path, runs: str | None = None) -> Figure:
-    """The figure, from the targets or, without any, from what is on record in the folder of results.
+    """The figure, from the targets or, without any, from what is on record in the directory of results.
 
     One that others bring is plotted from the networks of an audit, or of whatever is given.
     """

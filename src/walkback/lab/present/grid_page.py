@@ -39,7 +39,7 @@ def _answered(study: Study, result: dict[str, object]) -> Page:
 
 
 def _evidence(targets: Sequence[str]) -> list[Page]:
-    """The published claims as the folder of an audit of this project decides them; none without such an audit."""
+    """The published claims as the directory of an audit of this project decides them; none without such an audit."""
     # Looked up here: evidence is a layer of its own, which a page of other networks does not need.
     from walkback.lab.evidence.results import Results
     from walkback.lab.evidence.table import decide, short_page

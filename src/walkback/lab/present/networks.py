@@ -121,7 +121,7 @@ def _replayed(entry: dict[str, Any], source: str) -> Network:
 
 
 def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The result of the matched baseline, if it lies in the same folder."""
+    """The result of the matched baseline, if it lies in the same directory."""
     if result["baseline"] is None:
         return None
     named = checked_id(result["baseline"]["id"], path)

@@ -99,7 +99,7 @@ def run_ids(published: Reproduction) -> dict[str, str]:
 
 
 def compared(wanted: Iterable[Reproduction], results: Path) -> list[Compared]:
-    """Each with whatever the folder of results holds."""
+    """Each with whatever the directory of results holds."""
     angles, hours = table_in(results / ANGLES_FILE, "runs"), table_in(results / ESTIMATE_FILE, "core_hours")
     return [Compared(each, _on_record(each, results), angles, hours) for each in wanted]
 

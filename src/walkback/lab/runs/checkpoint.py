@@ -179,7 +179,7 @@ def clear_unfinished(folder: Path) -> None:
 
 
 def stored(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, the newest first."""
+    """The checkpoints in a directory, the newest first."""
     return sorted(folder.glob(f"epoch-*{SUFFIX}"), reverse=True)
 
 

@@ -63,7 +63,7 @@ class Objects:
             return True
 
     def keys(self, under: str = "") -> list[str]:
-        """The keys of all objects in a folder, in order."""
+        """The keys of all objects in a directory, in order."""
         with self._asking("list", under):
             try:
                 return sorted(map(self._key, self._files.find(self._place(under))))
@@ -114,7 +114,7 @@ def _file_system(address: str) -> tuple[Any, str]:
         raise MissingLibrary(f"{address} needs a library that is not installed ({error}). Install that one.") from None
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"{address} is not an address of runs: {error}. Expected a folder, or an address such as s3://bucket/runs."
+            f"{address} is not an address of runs: {error}. Expected a directory, or an address such as s3://bucket/runs."
         ) from None
     except Exception as error:  # of a store that is asked at once, such as ftp's
         raise _refused("open", address, error) from error

@@ -26,6 +26,6 @@ def refuse_link(path: Path) -> None:
     """Raise where a file is a link."""
     if path.is_symlink():
         raise RunError(
-            f"{path} is a link to {path.readlink()}, which training would write over. Remove the link; a run's folder "
-            "as a whole may be one."
+            f"{path} is a link to {path.readlink()}, which training would overwrite. Remove the link. The whole run "
+            "directory may be a link; a file in it may not."
         )

@@ -8,7 +8,7 @@ s3://bucket/runs/3f2a…/config.json                          what it is
 
 Epochs and results are written once and never changed. An epoch's line goes before its checkpoint, so the newest
 checkpoint and the lines up to it are a whole run so far, whatever a machine leaves when it dies. A process works on a
-copy in a folder of its own, by the code that works on any folder, and takes the copy up epoch by epoch.
+copy in a directory of its own, by the code that works on any directory, and takes the copy up epoch by epoch.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RemoteRun(StoredRun):
                 self._lease.clear()
 
     def fetch(self) -> None:
-        """Bring the trace and the newest checkpoint that is whole; one of another version raises, as in a folder."""
+        """Bring the trace and the newest checkpoint that is whole; one of another version raises, as in a directory."""
         from walkback.lab.runs import checkpoint
 
         shutil.rmtree(self.checkpoints, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Runs on disk: one folder per run id. Importing this imports no torch.
+"""Runs on disk: one directory per run id. Importing this imports no torch.
 
 runs/3f2a…/config.json         what it is
            trace.jsonl         one line per epoch so far
@@ -62,7 +62,7 @@ class RunState(str, Enum):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run's folder, and the copy of its result in the archive if there is one."""
+    """One run's directory, and the copy of its result in the archive if there is one."""
 
     folder: Path
     archived: Path | None = None
@@ -99,12 +99,12 @@ class StoredRun:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
+        """The directory of checkpoints."""
         return self.folder / "checkpoints"
 
     @property
     def result_file(self) -> Path:
-        """Where the result is, once there is one: in the run's folder, or in the archive alone."""
+        """Where the result is, once there is one: in the run's directory, or in the archive alone."""
         return self._own_result if self.archived is None or self._own_result.exists() else self.archived
 
     @property
@@ -137,7 +137,7 @@ class StoredRun:
         return lock.held(self._lock_file, f"run {self.run_id}")
 
     def fetch(self) -> None:
-        """Bring the trace and a checkpoint to where they can be read; in a folder they are there."""
+        """Bring the trace and a checkpoint to where they can be read; in a directory they are there."""
 
     def start_anew(self) -> None:
         """Drop what cannot be resumed: old checkpoints would otherwise outlast those of the new epochs."""
@@ -147,10 +147,10 @@ class StoredRun:
         trace.rewrite(self.trace_file, [])
 
     def saved(self, epoch: int) -> None:
-        """An epoch has its line and its checkpoint; in a folder there is nothing left to do."""
+        """An epoch has its line and its checkpoint; in a directory there is nothing left to do."""
 
     def forget(self) -> None:
-        """This process is done with the run; a folder stays."""
+        """This process is done with the run; a directory stays."""
 
     def trace(self) -> list[EpochRecord]:
         """The epochs so far."""
@@ -185,9 +185,9 @@ RESULT_PARTS = {"id", "name", "config", "trace", "accuracy", "report", "unmeasur
 
 
 class RunStore:
-    """A folder of runs, and an archive of finished ones.
+    """A directory of runs, and an archive of finished ones.
 
-    The default is $WALKBACK_RUNS, or `runs` in the current folder; the archive is `results/runs` beside it.
+    The default is $WALKBACK_RUNS, or `runs` in the current directory; the archive is `results/runs` beside it.
     """
 
     def __init__(self, root: str | Path | None = None, archive: str | Path | None = None) -> None:
@@ -201,7 +201,7 @@ class RunStore:
 
     @property
     def address(self) -> str:
-        """Where the runs are, in one word that `open_store` takes in any folder."""
+        """Where the runs are, in one word that `open_store` takes in any directory."""
         return str(self.root.resolve())
 
     @property
@@ -226,7 +226,7 @@ class RunStore:
             run.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(
-                f"cannot make the folder {run.folder}: {error.strerror}. Choose another with --runs."
+                f"cannot make the directory {run.folder}: {error.strerror}. Choose another with --runs."
             ) from None
         settings = run.folder / "config.json"
         if not settings.exists():
@@ -276,16 +276,18 @@ def default_place() -> str:
 
 
 def open_store(place: str | Path | None = None, archive: str | Path | None = None) -> RunStore:
-    """The store in a folder, or at an address such as s3://bucket/runs; the default is that of `RunStore`."""
+    """The store in a directory, or at an address such as s3://bucket/runs; the default is that of `RunStore`."""
     from walkback.lab.runs.objects import is_address
 
     chosen = default_place() if place is None else str(place)
     local = chosen.removeprefix("file://")
     if not local:
-        raise InputError(f"the place of runs is {chosen!r}; expected a folder, or an address such as s3://bucket/runs.")
+        raise InputError(
+            f"the place of runs is {chosen!r}; expected a directory, or an address such as s3://bucket/runs."
+        )
     if local == chosen and is_address(chosen):
         from walkback.lab.runs.remote_store import RemoteRunStore
 
         return RemoteRunStore(chosen, archive)
-    # A folder has what an object store lacks: a rename that no reader sees half of, and locks.
+    # A directory has what an object store lacks: a rename that no reader sees half of, and locks.
     return RunStore(local, archive)

@@ -78,7 +78,7 @@ def mean_alignment(sites: Sequence[float] | None) -> float | None:
 
 @dataclass(frozen=True)
 class Audit:
-    """An audit by its name, with the folder of the runs that it refers to."""
+    """An audit by its name, with the directory of the runs that it refers to."""
 
     name: str
     source: Path

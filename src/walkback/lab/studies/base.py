@@ -73,7 +73,7 @@ class Study(NamedTuple):
         }
 
     def save(self, results: Path, result: Result) -> Path:
-        """Write an answer to the folder of results."""
+        """Write an answer to the directory of results."""
         results.mkdir(parents=True, exist_ok=True)
         return write_whole(self.file(results, result["audit"]), json_text(result))
 

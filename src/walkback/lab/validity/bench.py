@@ -27,12 +27,12 @@ from walkback.protocol.schema import read_json, write_whole
 
 RULE_FILE = "RULE.md"
 RECORDS = "records"
-"""The folder of packed records, in that of the results."""
+"""The directory of packed records, in that of the results."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The folder of records as they are made, that of results, which is committed, and where the panel's files are."""
+    """Where records are made, where results are committed, and where the panel's files are."""
 
     folder: Folder
     results: Path

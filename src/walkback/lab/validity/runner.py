@@ -27,7 +27,7 @@ class Folder:
 
     root: Path
     packed: Path | None = None
-    """The folder of the packed ones; where a network is in both, the loose one counts."""
+    """The directory of the packed ones; where a network is in both, the loose one counts."""
     halves: tuple[Half, ...] = ("fit", "held")
     """Those that may be looked into; the others are refused."""
 

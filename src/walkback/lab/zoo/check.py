@@ -53,8 +53,8 @@ def check_architecture(name: str, thing: Any) -> None:
 
 
 def check_dataset(name: str, thing: Any) -> None:
-    """Refuse what is no function of a folder whose other arguments are keywords with defaults."""
-    _require_options(f"the data set {name!r}", thing, "a function from a cache folder to a Dataset")
+    """Refuse what is no function of a directory whose other arguments are keywords with defaults."""
+    _require_options(f"the data set {name!r}", thing, "a function from a cache directory to a Dataset")
 
 
 def _require_options(what: str, thing: Any, expected: str) -> None:

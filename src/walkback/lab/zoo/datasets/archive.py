@@ -57,7 +57,7 @@ class Archive(Generic[Content]):
     copy_expected: str
     """What such a copy may be, for error messages."""
     layouts: tuple[str, ...]
-    """Where under the cache folder other programs put the same files."""
+    """Where under the cache directory other programs put the same files."""
     read_copy: Callable[[Path], Content]
     ways: tuple[Way[Content], ...]
     advice: str
@@ -112,7 +112,7 @@ def take_copy(archive: Archive[Content], copy: Path) -> Content:
     """Read and verify the copy that the user named."""
     copy = copy.expanduser()
     if not (copy.is_file() or copy.is_dir()):
-        raise DataError(f"{archive.name}: there is no file or folder {copy}; expected {archive.copy_expected}.")
+        raise DataError(f"{archive.name}: there is no file or directory {copy}; expected {archive.copy_expected}.")
     try:
         content = archive.read_copy(copy)
     except OSError as error:
@@ -131,7 +131,7 @@ def try_way(archive: Archive[Content], way: Way[Content], say: Progress) -> Cont
 
 
 def _copies_in(archive: Archive[Content], folder: Path) -> list[Way[Content]]:
-    """The layouts of other programs that lie in the cache folder."""
+    """The layouts of other programs that lie in the cache directory."""
     present = [folder / layout for layout in archive.layouts if (folder / layout).exists()]
     return [Way("your copy", str(copy), partial(_read_present, archive, copy)) for copy in present]
 
@@ -195,7 +195,7 @@ def keep(archive: Archive[Content], content: Content, root: Path | str | None, s
     except (OSError, InputError) as error:
         raise DataError(
             f"{archive.name} was read, but cannot be kept in {file.parent} ({error}). "
-            f"Free some space, or set {CACHE_VARIABLE} to a folder that can be written."
+            f"Free some space, or set {CACHE_VARIABLE} to a directory that can be written."
         ) from None
     say(f"{archive.name}: kept in {file} ({file.stat().st_size / 1e6:.0f} MB)")
     return content

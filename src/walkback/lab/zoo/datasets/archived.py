@@ -17,10 +17,10 @@ from walkback.lab.zoo.datasets.splits import Dataset
 def from_archive(make: Callable[..., Dataset]) -> Callable[..., Dataset]:
     """Turn a function of an archive's content into the loader of the data set whose module it is in.
 
-    The archive is the module's `ARCHIVE`. The loader takes `root`, the cache folder; `path`, a copy of the user's own;
-    `download`, whether to look elsewhere; `progress`, which hears what is done; `fingerprint`, what the content must
-    have, where it is not that of the archive: another value admits another set in the same layouts. Keywords of the
-    function itself are options of the data set.
+    The archive is the module's `ARCHIVE`. The loader takes `root`, the cache directory; `path`, a copy of the
+    user's own; `download`, whether to look elsewhere; `progress`, which hears what is done; `fingerprint`, what the
+    content must have, where it is not that of the archive: another value admits another set in the same layouts.
+    Keywords of the function itself are options of the data set.
     """
 
     @wraps(make)

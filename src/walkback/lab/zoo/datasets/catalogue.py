@@ -45,7 +45,7 @@ class Status(NamedTuple):
 
 
 def load_dataset(name: str, root: Path | str | None = None, **options: Any) -> Dataset:
-    """The data set of that name; `root` is the cache folder, the options are the data set's own."""
+    """The data set of that name; `root` is the cache directory, the options are the data set's own."""
     load = DATASETS.load(name)
     keywords = [p.name for p in inspect.signature(load).parameters.values() if p.kind is p.KEYWORD_ONLY]
     refuse_unknown(f"data set {name}", options, keywords)

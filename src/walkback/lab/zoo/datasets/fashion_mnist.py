@@ -1,7 +1,7 @@
 """Fashion-MNIST: 60,000 + 10,000 grey pictures of clothing, 28 × 28, in ten classes (Xiao et al., 2017).
 
 Sources, in order: the cache; a copy of the user's (`path`, `$WALKBACK_FASHION_MNIST`, or torchvision's layout
-in the cache folder); the files of Debian's installed package `dataset-fashion-mnist`; the official download;
+in the cache directory); the files of Debian's installed package `dataset-fashion-mnist`; the official download;
 that Debian package, fetched and read without being installed. Training pads by 2 and crops; it does not flip,
 since all shoes of this set, the test split's too, point the same way.
 """
@@ -27,17 +27,17 @@ OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 PACKAGE = "dataset-fashion-mnist"
 INSTALLED = Path("/usr/share/datasets/fashion-mnist")
 
-COPY_EXPECTED = f"a folder with {', '.join(FILES)}"
+COPY_EXPECTED = f"a directory with {', '.join(FILES)}"
 
 
 @from_archive
 def load(pair: RawPair) -> Dataset:
-    """Fashion-MNIST from the first source that has it; `root` is the cache folder, `path` a copy of your own."""
+    """Fashion-MNIST from the first source that has it; `root` is the cache directory, `path` a copy of your own."""
     return dataset_of("fashion_mnist", pair, PREPARATION, CLASS_NAMES)
 
 
 def read_copy(path: Path) -> RawPair:
-    """A folder with the four idx files, gzipped or not, or one that holds it as torchvision lays it out."""
+    """A directory with the four idx files, gzipped or not, or one that holds it as torchvision lays it out."""
     return read_idx_copy(path, "FashionMNIST/raw", COPY_EXPECTED)
 
 
@@ -74,6 +74,6 @@ ARCHIVE = Archive(
     ),
     advice=(
         f"On Debian or Ubuntu: sudo apt-get update && sudo apt-get install {PACKAGE}. "  # nosec B608
-        "Elsewhere: put the four files into a folder and set WALKBACK_FASHION_MNIST to it."
+        "Elsewhere: put the four files into a directory and set WALKBACK_FASHION_MNIST to it."
     ),
 )

