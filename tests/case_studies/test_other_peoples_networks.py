@@ -24,8 +24,6 @@ CASES = {
     "14_case_pcx.py": "pcx.md",
     "15_case_fabricpc.py": "fabricpc.md",
 }
-ENVIRONMENTS = ROOT / "build" / "case-studies"
-"""Where environments of other libraries are kept from one run of the tests to the next; git ignores it."""
 
 
 def masked(page):
@@ -52,14 +50,19 @@ def run(example, folder, python=sys.executable):
     return json.loads(record.read_text())
 
 
-def environment(*libraries):
+@pytest.fixture
+def environment(request):
+    """Makes environments of other libraries, kept in pytest's cache from one run of the tests to the next."""
+    return lambda *libraries: made_environment(Path(request.config.cache.mkdir("case-studies")), libraries)
+
+
+def made_environment(kept, libraries):
     """The interpreter of an environment with walkback[jax] and these libraries; made once, and never skipped."""
     from filelock import FileLock
 
     words = [*libraries, sys.version, str(ROOT), (ROOT / "pyproject.toml").read_text()]
-    folder = ENVIRONMENTS / hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
+    folder = kept / hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
     programs, ready = folder / ("Scripts" if os.name == "nt" else "bin"), folder / "ready"
-    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):  # tests run in several processes
         if not ready.exists():
             venv.create(folder, with_pip=True, clear=True)
@@ -123,7 +126,7 @@ def test_every_mode_of_biotorch_is_seen_through(tmp_path):
         again = found[mode]["by_differences"]
         assert report.alignment.sites == pytest.approx(again, abs=0.06 if mode == "brsf" else 1e-4)
     gammas = {mode: report.alignment.deep for mode, report in reports.items()}
-    assert gammas["backpropagation"] == pytest.approx(1, abs=1e-6)
+    assert gammas["backpropagation"] == pytest.approx(1, abs=1e-4)  # its credit is in fp32
     assert max(gammas["fa"], gammas["dfa"]) < min(gammas["usf"], gammas["brsf"], gammas["frsf"]) < 0.99
 
     for mode in ("fa", "usf", "brsf"):
@@ -136,8 +139,7 @@ def test_every_mode_of_biotorch_is_seen_through(tmp_path):
         scaled, change = found["in_place"][mode]
         assert accuracy < 0.7 < 0.85 < scaled
         assert change > 0.1
-    off, on = found["benchmarks"]
-    assert (off > 0, on) == (True, 0)
+    assert found["on_by_itself"] is False
     assert found["kaiming_brsf"] == "name 'init' is not defined"
 
 
@@ -184,7 +186,7 @@ def test_dfa_on_a_hugging_face_model_explodes_where_backpropagation_does_not(tmp
 
 
 @pytest.mark.slow
-def test_predictive_coding_by_pcx_with_jax_of_2024(tmp_path):
+def test_predictive_coding_by_pcx_with_jax_of_2024(tmp_path, environment):
     found = run("14_case_pcx.py", tmp_path, environment("pcx==0.6.3"))
     report = report_of(found["report"])
     assert found["versions"]["pcx"] == "0.6.3"
@@ -207,7 +209,7 @@ def test_predictive_coding_by_pcx_with_jax_of_2024(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_graph_of_fabricpc_by_both_of_its_algorithms(tmp_path):
+def test_one_graph_of_fabricpc_by_both_of_its_algorithms(tmp_path, environment):
     found = run("15_case_fabricpc.py", tmp_path, environment("fabricpc==0.6.0", "jax"))
     assert found["versions"]["fabricpc"] == "0.6.0"
     assert tuple(map(int, found["versions"]["jax"].split(".")[:2])) >= (0, 5)
