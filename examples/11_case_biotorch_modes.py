@@ -37,9 +37,14 @@ def make_model(mode, options=None):
     return BioModule(nn.Sequential(*layers, nn.Linear(WIDTH, CLASSES)), mode, layer_config=config, output_dim=CLASSES)
 
 
-def train(model):
+# }
+
+
+def train(model, after_step=None):
     """As biotorch's own loop does it."""
     loss, optimizer = nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters(), lr=1e-3)
+    if after_step:
+        optimizer.register_step_post_hook(after_step)
     model.train()
     for _ in range(EPOCHS):
         for batch in torch.randperm(len(TRAIN_X)).split(64):
@@ -50,6 +55,7 @@ def train(model):
             optimizer.step()
 
 
+# what a user writes {
 def diagnosed(mode):
     frozen = walkback.frozen_baseline(train, lambda: make_model(mode), HELD_OUT, seed=SEED)
     torch.manual_seed(SEED)
@@ -58,6 +64,9 @@ def diagnosed(mode):
     return model, walkback.diagnose(
         model, HELD_OUT, frozen_baseline_acc=frozen, credit=BiotorchCredit(model), method_name=mode, seed=SEED
     )
+
+
+# }
 
 
 class BiotorchCredit:
@@ -137,16 +146,42 @@ def angles(model):
 
 
 def constrained(mode):
-    """Accuracy, and the relative change of each weight, of a network trained with `constrain_weights`."""
+    """With `constrain_weights`: accuracy, largest relative change of a weight matrix, smallest change of a bias."""
     options = {"constrain_weights": True, "gradient_clip": False, "init": "xavier"}
     torch.manual_seed(SEED)
     model = make_model(mode, options)
     model.eval()(TEST_X[:1])  # the first pass scales the weights
-    before = [layer.weight.detach().clone() for layer in list(model.module)[::2]]
+    before = [(layer.weight.detach().clone(), layer.bias.detach().clone()) for layer in list(model.module)[::2]]
     train(model)
-    after = [layer.weight.detach() for layer in list(model.module)[::2]]
+    after = [(layer.weight.detach(), layer.bias.detach()) for layer in list(model.module)[::2]]
     right = float((model.eval()(TEST_X).argmax(dim=1) == TEST_Y).float().mean())
-    return right, max(float((b - a).norm() / a.norm()) for a, b in zip(before, after, strict=True))
+    weights = [float((b - a).norm() / a.norm()) for (a, _), (b, _) in zip(before, after, strict=True)]
+    biases = [float((b - a).norm()) for (_, a), (_, b) in zip(before, after, strict=True)]
+    return right, max(weights), min(biases)
+
+
+def in_place(mode):
+    """The option off, and every weight scaled back to its first norm after each step: accuracy, and the largest change."""
+    torch.manual_seed(SEED)
+    model = make_model(mode)
+    layers = list(model.module)[::2]
+    first = [layer.weight.detach().clone() for layer in layers]
+
+    def scale(*_):
+        for layer, begun in zip(layers, first, strict=True):
+            layer.weight.data.mul_(begun.norm() / layer.weight.data.norm())
+
+    train(model, after_step=scale)
+    right = float((model.eval()(TEST_X).argmax(dim=1) == TEST_Y).float().mean())
+    changes = [
+        float((w.detach() - b).norm() / b.norm()) for w, b in zip([each.weight for each in layers], first, strict=True)
+    ]
+    return right, max(changes)
+
+
+def option_by_itself():
+    """Whether a layer has the option on where nobody sets it."""
+    return [next(iter(make_model(mode).module)).options["constrain_weights"] for mode in MODES[1:]]
 
 
 def kaiming_brsf():
@@ -158,10 +193,16 @@ def kaiming_brsf():
     return ""
 
 
-def study(folder):
-    """All that the page reports; `folder` holds biotorch."""
-    if folder not in sys.path:
+def study():
+    """All that the page reports."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        cases.fetch(f"{PACKAGE}=={VERSION}", folder)
         sys.path.insert(0, folder)
+        return measured()
+
+
+def measured():
     found = {}
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():  # it prints what it converted
         warnings.simplefilter("ignore", FutureWarning)  # of torch, about the kind of hook that biotorch uses
@@ -171,6 +212,8 @@ def study(folder):
             if mode in ("fa", "usf", "brsf", "frsf"):
                 found[mode]["angles"] = angles(model)
         found["constrained"] = {mode: constrained(mode) for mode in ("fa", "dfa", "usf")}
+        found["in_place"] = {mode: in_place(mode) for mode in ("fa", "dfa", "usf")}
+        found["on_by_itself"] = any(option_by_itself())
         found["kaiming_brsf"] = kaiming_brsf()
     return found
 
@@ -201,8 +244,9 @@ def page(found):
         (f"`{mode}`", *(f"{told:.0f} / {used:.0f}" for told, used in found[mode]["angles"]))
         for mode in ("fa", "usf", "brsf", "frsf")
     ]
-    still = ", ".join(f"{right:.1%} (`{mode}`)" for mode, (right, _) in found["constrained"].items())
-    moved = max(moved for _, moved in found["constrained"].values())
+    still = ", ".join(f"{right:.1%} (`{mode}`)" for mode, (right, _, _) in found["constrained"].items())
+    moved = max(moved for _, moved, _ in found["constrained"].values())
+    scaled = ", ".join(f"{right:.1%} (`{mode}`)" for mode, (right, _) in found["in_place"].items())
     fired = [mode for mode in MODES if reports[mode].outcome == "fail"]
     names = ", ".join(f"`{mode}`" for mode in fired) or "none"
     return f"""# All modes of biotorch on one network
@@ -221,7 +265,7 @@ the forward pass itself.
 {cases.shown(__file__)}
 ```
 
-`BiotorchCredit`, in the example, runs biotorch's backward pass on a copy of the network and reads what arrives at each
+`train` is your own training loop. `BiotorchCredit`, in the example, runs biotorch's backward pass on a copy of the network and reads what arrives at each
 site. It is needed for Γ alone.
 
 ## What was found
@@ -252,29 +296,22 @@ the angle is taken with |M| alone (`compute_alignment`). So the reported angle i
 
 - **`constrain_weights: True`** makes a new `Parameter` of the weight in every forward pass. An optimizer that was made
   before, as in biotorch's own training, holds the old one. Over {EPOCHS} epochs no weight matrix changed by more than {moved:.0e} of its
-  norm; biases did. The accuracy after training is {still}. All benchmark files in the
-  package have this option off. To use it, scale the weights in place after each step of the optimizer:
-  `layer.weight.data.mul_(…)`.
+  norm; biases did. The accuracy after training is {still}. The option is {"on" if found["on_by_itself"] else "off"}
+  unless it is asked for. The same constraint without it: scale the weights in place after each step of the optimizer,
+  `layer.weight.data.mul_(…)`. That gives {scaled}.
 - **`init` other than `xavier` in `brsf`** ends at the first batch with `NameError: {found["kaiming_brsf"]}`.
 
-Reproducers: `constrained` and `kaiming_brsf` in the example, under ten lines each.
+Reproducers: `constrained`, `in_place` and `kaiming_brsf` in the example.
 
 ## What could not be measured
 
-- The null of Γ (what fresh feedback would give) is not asked for: W learns with its feedback in `fa` and `dfa`, and in the
+- The null of Γ (what fresh feedback would give) is not asked for: in `fa` and `dfa` the weights were trained with this feedback, and in the
   sign modes the feedback is made of W.
-- biotorch's own models and `benchmark` need torchvision, which is not installed here. Layers, `BioModule` and metrics do not.
+- biotorch's own models and `benchmark` need torchvision, which the example does not fetch. Layers, `BioModule` and metrics do not.
 - A residual network under DFA is a case of its own: [biotorch's DFA on a residual network](biotorch-dfa-residual.md).
 - More seeds, convolutions, and larger data were not run.
 """
 
 
-def made():
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        cases.fetch(f"{PACKAGE}=={VERSION}", folder)
-        return page(study(folder))
-
-
 if __name__ == "__main__":
-    cases.main(__doc__, made)
+    cases.main(__doc__, study, page)

@@ -49,7 +49,6 @@ def pretrained():
     return {name: value for name, value in model.state_dict().items() if not name.startswith("classifier")}
 
 
-# what a user writes {
 def make_model():
     """The pretrained body with a new head; the embeddings stay as they are."""
     model = built(CLASSES)
@@ -58,6 +57,7 @@ def make_model():
     return model
 
 
+# what a user writes {
 class DFA:
     """e·B_l at the class token of every site, with one random B_l each."""
 
@@ -79,6 +79,9 @@ class DFA:
         return DFA(generator)
 
 
+# }
+
+
 def by_dfa(model, rule, epochs=15):
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=2e-3)
     for _ in range(epochs):
@@ -98,6 +101,7 @@ def by_dfa(model, rule, epochs=15):
             optimizer.step()
 
 
+# what a user writes {
 def diagnosed(name, train, credit=None):
     frozen = walkback.frozen_baseline(train, make_model, HELD_OUT, seed=SEED)
     torch.manual_seed(SEED)
@@ -146,6 +150,7 @@ def _loss(model, site, h, moved, y):
 
 def study():
     """All that the page reports."""
+    torch.set_num_threads(1)
     rule = DFA(torch.Generator().manual_seed(SEED))
     dfa, by_rule = diagnosed("DFA", lambda model: by_dfa(model, rule), rule)
     first = [{"pixel_values": TEST_X[:32], "labels": TEST_Y[:32]}]
@@ -200,7 +205,7 @@ network and says to walkback what each site is told.
 {cases.shown(__file__)}
 ```
 
-`frozen_baseline` makes the question of (d) the one that fine-tuning asks: do the blocks do better than the pretrained ones, left
+`train` is your own fine-tuning, and `make_model` gives the pretrained body with a new head. `frozen_baseline` makes the question of (d) the one that fine-tuning asks: do the blocks do better than the pretrained ones, left
 as they are below the same new head?
 
 ## What was found
@@ -230,10 +235,5 @@ backpropagation. DFA as written here bounds no block's output; no other learning
 """
 
 
-def made():
-    torch.set_num_threads(1)
-    return page(study())
-
-
 if __name__ == "__main__":
-    cases.main(__doc__, made)
+    cases.main(__doc__, study, page)

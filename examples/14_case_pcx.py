@@ -225,7 +225,25 @@ def study():
         "own_answer": float((np.asarray(answers(model)).argmax(axis=1) == TEST_Y).mean()),
         "versions": {name: importlib.metadata.version(name) for name in ("pcx", "jax", "equinox")},
         "torch": "torch" in sys.modules,
+        "kept_mask": kept_mask(),
     }
+
+
+def kept_mask():
+    """What a mask of weights selects, before it was used with `.to` and after; and what the optimizer says then."""
+    model, mask = made_model(), free(pxnn.LayerParam)
+    chosen = [type(leaf).__name__ for leaf in jax.tree_util.tree_leaves(mask(model))]
+    slope = pxf.value_and_grad(mask.to([False, True]), has_aux=True)(energy)
+    after = [type(leaf).__name__ for leaf in jax.tree_util.tree_leaves(mask(model))]
+    begin(jnp.asarray(TEST_X[:BATCH]), jax.nn.one_hot(TEST_Y[:BATCH], CLASSES), model)
+    with pxu.step(model, clear_params=pxc.VodeParam.Cache):
+        _, gradients = slope(jnp.asarray(TEST_X[:BATCH]), model=model)
+    optimizer = pxu.Optim(lambda: optax.sgd(0.1), mask(model))
+    try:
+        optimizer.step(model, gradients["model"])
+    except ValueError as error:
+        return sorted(set(chosen)), sorted(set(after)), str(error)
+    return sorted(set(chosen)), sorted(set(after)), ""
 
 
 def answers(model):
@@ -277,7 +295,7 @@ in the same way, {report.frozen_baseline_acc:.1%}: (d) is {report.reading("d").v
 - **Perturbation ρ**, which needs no gradient, is {report.reading("p").value:+.2f}.
 - To know when writing it: `.to` of a mask changes the mask itself and returns it (pcx {versions["pcx"]}, `utils/_mask.py`). A mask that
   is kept in a variable, given to `value_and_grad` with `.to`, and used again as a filter gives booleans then, and the
-  optimizer's next step ends with "Gradients for some parameters are None." Make masks anew.
+  optimizer's next step ends with "{found["kept_mask"][2]}" Make masks anew. Reproducer: `kept_mask` in the example.
 - A linear readout: {report.reading("w").sentence}
 
 ## What could not be measured
@@ -291,9 +309,5 @@ in the same way, {report.frozen_baseline_acc:.1%}: (d) is {report.reading("d").v
 """
 
 
-def made():
-    return page(study())
-
-
 if __name__ == "__main__":
-    cases.main(__doc__, made)
+    cases.main(__doc__, study, page)

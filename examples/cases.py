@@ -4,6 +4,7 @@ It needs the standard library alone, so that it also runs where only the library
 """
 
 import argparse
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -31,9 +32,12 @@ def digits():
 
 
 def shown(file):
-    """The lines of an example between its two marks, as they stand there: what a page shows is what was run."""
+    """The marked lines of an example, as they stand there: what a page shows is what was run."""
     text = Path(file).read_text(encoding="utf-8")
-    return text.partition("# what a user writes {\n")[2].partition("\n# }")[0].strip()
+    parts = [part.partition("\n# }") for part in text.split("# what a user writes {\n")[1:]]
+    if not parts or not all(closed for _, closed, _ in parts):
+        raise SystemExit(f"{file} does not mark what a user writes, from '# what a user writes {{' to '# }}'.")
+    return "\n\n\n".join(lines.strip() for lines, _, _ in parts)
 
 
 def table(head, rows):
@@ -42,13 +46,22 @@ def table(head, rows):
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def main(description, made):
-    """Print the page, or write it to a file."""
+def recorded(value):
+    """What JSON has no form for: a report is written as walkback itself keeps it."""
+    return value.to_dict()
+
+
+def main(description, study, page):
+    """Run the study, and print its page or write it; the numbers behind it are written where they are asked for."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--write", type=Path, help="write the page to this file")
-    target = parser.parse_args().write
-    text = made()
-    if target:
-        target.write_text(text, encoding="utf-8")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="write the page to this file")
+    parser.add_argument("--record", type=Path, metavar="JSON", help="write what was found to this file")
+    options = parser.parse_args()
+    found = study()
+    text = page(found)
+    if options.record:
+        options.record.write_text(json.dumps(found, default=recorded, indent=1), encoding="utf-8")
+    if options.write:
+        options.write.write_text(text, encoding="utf-8")
     else:
         print(text)

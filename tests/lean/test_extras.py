@@ -79,6 +79,16 @@ def test_the_core_alone_in_python(tmp_path):
     python(JUDGED + ASKED, tmp_path, without=(*LIBRARIES, *POSIX))
 
 
+def test_a_network_of_torch_is_diagnosed_where_jax_cannot_be_imported(tmp_path):
+    (tmp_path / "net.py").write_text(SCRIPT)
+    without = ("jax", "jaxlib", "equinox", "flax")
+    (found,) = outcomes([("diagnose", "net.py:made", "--json", "r.json")], tmp_path, without)
+    assert found[1][0] == 1, found  # as below
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert record["provenance"]["torch"]
+    assert len(record["bp_grad_norms"]) > 1
+
+
 def test_importing_diagnosing_and_judging_need_no_posix(tmp_path):
     (tmp_path / "net.py").write_text(SCRIPT)
     commands = [("diagnose", "net.py:made", "--json", "r.json", "--html", "r.html"), ("replay", "r.json")]

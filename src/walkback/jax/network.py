@@ -119,8 +119,8 @@ def called(name: str, stage: Callable[..., Any], *given: Any) -> Any:
                 "was trained on, with the same width, axes and type."
             ) from error
         raise InputError(
-            f"{name} failed on an input of {shapes}: {type(error).__name__}: {said.rstrip('.')}. Expected a function of "
-            "(params, h) that JAX can trace."
+            f"{name} failed on an input of {shapes}: {type(error).__name__}: {said.rstrip('.')}. Expected a function "
+            "of (params, h) that JAX can trace."
         ) from error
 
 
