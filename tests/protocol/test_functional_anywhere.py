@@ -263,3 +263,26 @@ def test_a_loss_that_fails_is_the_callers_to_mend():
 
     with pytest.raises(InputError, match="loss= failed"):
         walkback.diagnose(model, [(inputs, targets)], credit=Feedback(), null_draws=0, functional=8, loss=loss)
+
+
+class HalfStem(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, WIDTH)
+
+    def forward(self, x):
+        return self.linear(x.half())
+
+
+def test_a_network_that_casts_its_input_is_measured_without_them():
+    # Its own cast meets weights in fp64 on the way; that is nothing that the caller's batches could be blamed for.
+    torch.manual_seed(0)
+    model = Net()
+    model.stem = HalfStem()
+    batches = [(torch.randn(SAMPLES, 5), torch.randint(0, CLASSES, (SAMPLES,)))]
+    report = walkback.diagnose(
+        model.half(), batches, blocks=["blocks.0", "blocks.1"], functional=SAMPLES,
+        credit=lambda hiddens, logits, targets: list(hiddens),
+    )  # fmt: skip
+    assert report.residual_norms is not None and report.perturbation_rho is None
+    assert "fp64" in report.no_functional and "float16" in report.no_functional

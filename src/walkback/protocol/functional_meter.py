@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from walkback.errors import InputError, MissingFeedback, WalkbackError
+from walkback.errors import BatchError, InputError, MissingFeedback, WalkbackError
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batches import Batch
 from walkback.protocol.capture import Capture
@@ -112,6 +112,9 @@ class FunctionalMeter:
             try:
                 with in_double(model, chain, batch, loss, attempt) as (doubled, sites, why):
                     return _fields(sites) if doubled.exact else {"no_functional": f"no fp64 pass: {why}"}
+            except BatchError as error:
+                # The same batch passed in working precision: the network itself casts to another one.
+                return {"no_functional": f"no fp64 pass: {in_short(error).partition('. ')[0]}"}
             except WalkbackError:
                 raise  # a loss or a credit that cannot be used is the caller's to mend
             except Exception as error:  # whatever a model does not support in fp64, the rest is measured all the same
