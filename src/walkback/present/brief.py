@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from walkback.present import in_panel, in_short, numbers, outline
-from walkback.present.evidence import beside_verdict
+from walkback.present.evidence import beside_verdict, panel_rates
 from walkback.present.numbers import count, reading_value
 from walkback.present.places import in_block_names, place, table_name
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
@@ -96,7 +96,8 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
                 f"{in_panel.label(report, r.letter)}: the 95 % interval {bounds[0]} to {bounds[1]} includes the "
                 f"threshold {limit}, so it could go either way."
             )
-    return [f"{' '.join(parts)} Other seeds may differ."] if parts else []
+    said = [f"{' '.join(parts)} Other seeds may differ."] if parts else []
+    return said + ([rates] if (rates := panel_rates(report)) else [])
 
 
 def _next(report: DiagnosticReport) -> list[str]:

@@ -13,7 +13,10 @@ from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shorten
 from walkback.present.score_words import scores_in_words
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.known import known, owners, quantities
+from walkback.protocol.panels.calibrated import RATES_FILE
+from walkback.protocol.panels.rates import Rates
 from walkback.protocol.records import DiagnosticReport, Measurements
+from walkback.protocol.thresholds import published
 
 LOSS = "loss"
 _MOST_VALUES = 8
@@ -31,6 +34,7 @@ def evidence(report: DiagnosticReport) -> Facts:
         *_gradient(report),
         *_drift(report),
         *_nonfinite(report),
+        *_rates(report),
         *beside_verdict(report),
         *capped(_extra(report)),
     ]
@@ -40,6 +44,21 @@ def beside_verdict(report: DiagnosticReport) -> Facts:
     """What the deciding panel says beside its verdict: `("error rates", "Of 300 healthy networks …")`."""
     said = report.decision.beside if report.decision is not None else {}
     return [(middle_out(about, NAME_LENGTH), shortened(words, SENTENCE)) for about, words in said.items()]
+
+
+def panel_rates(report: DiagnosticReport) -> str:
+    """How often a published panel that decides was wrong on the bench; those that were fitted say it themselves.
+
+    Nothing is known of other thresholds than the published ones.
+    """
+    if report.thresholds != published():
+        return ""
+    rates = Rates.load(RATES_FILE).published.get(report.panel)
+    return rates.in_words() if rates is not None else ""
+
+
+def _rates(report: DiagnosticReport) -> Facts:
+    return [("error rates", words)] if (words := panel_rates(report)) else []
 
 
 def _loss(report: DiagnosticReport) -> Iterator[tuple[str, str]]:

@@ -14,10 +14,12 @@ from walkback.errors import InputError, RecordError
 from walkback.lab.validity import bench as bench_module
 from walkback.lab.validity import opening, runner, scoring, table
 from walkback.lab.validity.bench import Bench
-from walkback.lab.validity.conditions import CONDITIONS, FAULTS
+from walkback.lab.validity.conditions import CONDITIONS, FAULTS, condition_named
 from walkback.lab.validity.making import make
+from walkback.lab.validity.page import page_of
 from walkback.lab.validity.quantities import BY_NAME, QUANTITIES
 from walkback.lab.validity.runner import Folder, Progress
+from walkback.lab.validity.scoring import lost, sensitivities
 from walkback.lab.validity.split import halves
 
 
@@ -155,22 +157,47 @@ def test_spares_are_handed_out_up_to_the_last():
 def test_the_held_half_is_opened_once(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "commit", lambda: "abc")
     with pytest.raises(InputError, match="no network"):
-        opening.open_held(tmp_path, again=False, networks=0)
+        opening.open_held(tmp_path, again="", networks=0)
     assert opening.openings(tmp_path) == []
-    first = opening.open_held(tmp_path, again=False, networks=764)
+    first = opening.open_held(tmp_path, again="", networks=764)
     assert first["commit"] == "abc"
     assert first["date"]
     with pytest.raises(InputError, match="was opened on"):
-        opening.open_held(tmp_path, again=False, networks=764)
-    opening.open_held(tmp_path, again=True, networks=764)
+        opening.open_held(tmp_path, again="", networks=764)
+    opening.open_held(tmp_path, again="a defect was mended", networks=764)
     assert len(json.loads((tmp_path / opening.OPENED_FILE).read_text())) == 2
+
+
+def test_a_second_opening_tells_why_and_what_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "commit", lambda: "abc")
+    for reason, found in (("", 4), ("A defect was mended.", 9)):
+        opening.open_held(tmp_path, again=reason, networks=764)
+        opening.keep_counts(tmp_path, {"calibrated": {"healthy": 1, "dead_blocks": found}})
+    first, second = opening.openings(tmp_path)
+    assert "why" not in first
+    told = page_of({}, [first, second], {}, []).markdown().replace("\\", "")
+    assert "A defect was mended." in told
+    assert "dead_blocks" in told.partition("What changed:")[2].partition("\n")[0]
+    assert "healthy" not in told.partition("What changed:")[2].partition("\n")[0]
+
+
+def test_calibrated_decides_only_where_it_loses_nothing():
+    rows = made_rows("held")
+    assert lost(rows, "june2026", "june2026") == []
+    assert all(rate.of for rate in sensitivities(rows, "june2026").values())
+    better = [row.model_copy(update={"outcomes": {**row.outcomes, "other": "fail"}}) for row in rows]
+    worse = [row.model_copy(update={"outcomes": {**row.outcomes, "other": "pass"}}) for row in rows]
+    assert lost(better, "other", "june2026") == []
+    found = {f for f, rate in sensitivities(rows, "june2026").items() if rate.hits and condition_named(f).found_by}
+    assert found
+    assert set(lost(worse, "other", "june2026")) == found
 
 
 @pytest.mark.parametrize("at", ["", "abc+"])
 def test_it_is_opened_at_a_commit(tmp_path, monkeypatch, at):
     monkeypatch.setattr(opening, "commit", lambda: at)
     with pytest.raises(InputError, match="Commit first"):
-        opening.open_held(tmp_path, again=False, networks=3)
+        opening.open_held(tmp_path, again="", networks=3)
 
 
 def test_scores_of_the_held_half_are_not_shown_before_it_is_opened(tmp_path, monkeypatch):
@@ -179,7 +206,7 @@ def test_scores_of_the_held_half_are_not_shown_before_it_is_opened(tmp_path, mon
     table.write(bench.table_file("fit"), made_rows())
     assert not bench.tables()["held"]
     monkeypatch.setattr(opening, "commit", lambda: "abc")
-    opening.open_held(bench.results, again=False, networks=3)
+    opening.open_held(bench.results, again="", networks=3)
     assert len(bench.tables()["held"]) == len(made_rows())
 
 
@@ -209,7 +236,7 @@ def test_the_verb_lists_and_refuses(tmp_path):
     assert all(name in listed.output for name in CONDITIONS)
     assert "0 of 150" in listed.output
     for words, told in (
-        (["--again"], "goes with --open"),
+        (["--again", "why"], "goes with --open"),
         (["--score", "--run", "fit"], "one at a time"),
         (["--run", "all"], "fit or held"),
         (["--run", "fit"], "cannot read"),  # no committed split there

@@ -48,8 +48,13 @@ def validity(
         ),
     ] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="With --open: score it although it has been scored before.")
-    ] = False,
+        str,
+        typer.Option(
+            "--again",
+            metavar="REASON",
+            help="With --open: score it although it has been scored before; the reason is recorded.",
+        ),
+    ] = "",
     only: OnlyOption = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Train at most this many networks of each condition.")

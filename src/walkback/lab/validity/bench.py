@@ -13,11 +13,11 @@ from walkback.errors import RecordError
 from walkback.lab.validity.conditions import CONDITIONS
 from walkback.lab.validity.estimate import ESTIMATE_FILE
 from walkback.lab.validity.fitting import CANDIDATES, Decider, fitted
-from walkback.lab.validity.opening import open_held, openings
+from walkback.lab.validity.opening import keep_counts, open_held, openings
 from walkback.lab.validity.packed import digest_of, packed_file
 from walkback.lab.validity.page import IMAGE, page_of
 from walkback.lab.validity.runner import Folder
-from walkback.lab.validity.scoring import summary
+from walkback.lab.validity.scoring import counts_of, summary
 from walkback.lab.validity.shipped import range_of, rates_file, thresholds_file
 from walkback.lab.validity.split import Half
 from walkback.lab.validity.table import Row, read_table, row_of, rules, write
@@ -69,12 +69,13 @@ class Bench:
             write(self.table_file("fit"), rows)
         return rows or read_table(self.table_file("fit"))
 
-    def open(self, *, again: bool) -> list[Row]:
+    def open(self, *, again: str) -> list[Row]:
         """Open the held half: first on record, then in the table."""
         counted = sum(1 for name in CONDITIONS for _ in self.folder.records("held", name))
         open_held(self.results, again=again, networks=counted)
         rows = self.made("held")
         write(self.table_file("held"), rows)
+        keep_counts(self.results, counts_of(rows))
         return rows
 
     def write_rates(self, tables: dict[Half, Sequence[Row]]) -> Path | None:

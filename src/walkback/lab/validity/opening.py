@@ -14,6 +14,9 @@ from walkback.registry import PANELS
 
 OPENED_FILE = "opened.json"
 
+Counts = dict[str, dict[str, int]]
+"""How many networks of each condition a rule failed: `{"calibrated": {"healthy": 3, …}}`."""
+
 
 def openings(folder: Path) -> list[dict[str, Any]]:
     """Every time that the held half was opened; empty where it never was."""
@@ -26,8 +29,8 @@ def openings(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def open_held(folder: Path, *, again: bool, networks: int) -> dict[str, Any]:
-    """Write down that the held half is opened now; a second time is refused unless it is asked for by name.
+def open_held(folder: Path, *, again: str, networks: int) -> dict[str, Any]:
+    """Write down that the held half is opened now; a second time is refused unless a reason is given.
 
     The source must be at a commit: what was held is of use only to code that was fixed before.
     """
@@ -36,7 +39,7 @@ def open_held(folder: Path, *, again: bool, networks: int) -> dict[str, Any]:
         raise InputError(
             f"the held half was opened on {before[0]['date']} at commit {before[0]['commit']}; what was fitted since "
             "may know it. Its score is in the table; to open it once more all the same, and have that on record, add "
-            "--again."
+            '--again "the reason".'
         )
     at = commit()
     if not at or at.endswith("+"):
@@ -52,6 +55,18 @@ def open_held(folder: Path, *, again: bool, networks: int) -> dict[str, Any]:
         "networks": networks,
         "panels": {name: panel_named(name).version for name in PANELS},
     }
+    if before:
+        opening["why"] = again
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / OPENED_FILE, json.dumps([*before, opening], indent=1) + "\n")
+    _write(folder, [*before, opening])
     return opening
+
+
+def keep_counts(folder: Path, counts: Counts) -> None:
+    """Put what the last opening found beside it, so that a later one can be held against it."""
+    *before, last = openings(folder)
+    _write(folder, [*before, {**last, "counts": counts}])
+
+
+def _write(folder: Path, listed: list[dict[str, Any]]) -> None:
+    write_whole(folder / OPENED_FILE, json.dumps(listed, indent=1, ensure_ascii=False) + "\n")

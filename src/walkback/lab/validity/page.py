@@ -17,17 +17,22 @@ from walkback.lab.validity.scoring import (
     healthy,
     in_words,
     left_out,
+    lost,
     of_fault,
     sensitivities,
     targets,
     undecided,
 )
+from walkback.lab.validity.shipped import PANEL
 from walkback.lab.validity.split import FAULT_QUOTA, HEALTHY_QUOTA, Half
 from walkback.lab.validity.table import Row, rules
 from walkback.present.page import Grid, Heading, Page
 
 Parts = list[str | Grid | Heading]
 IMAGE = "images/validity.svg"
+PUBLISHED = "april2026"
+AT_MOST, MOST_MISSED = 0.02, 2
+"""The goals: a bound on false alarms, and how many networks of a fault may be missed."""
 HALVES: dict[Half, str] = {
     "held": "The held half, which no threshold has seen",
     "fit": "The half that thresholds were fitted on",
@@ -49,8 +54,10 @@ def page_of(
         "The split was fixed before the first network was made, by a hash of the configurations: "
         f"{HEALTHY_QUOTA['fit']} healthy networks and {FAULT_QUOTA['fit']} of each fault to fit on, "
         f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} held (results/validity/split.json).",
-        _opened(openings),
+        *_opened(openings),
     ]
+    if held := tables.get("held"):
+        parts += _in_short(held)
     if cost:
         parts.append(
             f"All {cost['networks']} networks take about {cost['core_hours']['all']:.1f} core-hours by the estimate in "
@@ -64,11 +71,64 @@ def page_of(
     return Page("Validity: how often each rule is right", parts)
 
 
-def _opened(openings: Sequence[Mapping[str, Any]]) -> str:
+def _opened(openings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """When the held half was scored; of a second time, why, and what became other than it was."""
     if not openings:
-        return "The held half has not been opened."
-    times = "; ".join(f"on {each['date']} at commit {each['commit']}" for each in openings)
-    return f"The held half was opened {times}."
+        return ["The held half has not been opened."]
+    first, *later = openings
+    said = [f"The held half was opened on {first['date']} at commit {first['commit']}."]
+    for before, each in zip(openings, later, strict=False):
+        changed = [
+            f"{rule} found {was[name]} of {name} then and finds {now} now"
+            for rule, counts in each.get("counts", {}).items()
+            for name, now in counts.items()
+            if (was := before.get("counts", {}).get(rule, {})).get(name, now) != now
+        ]
+        said.append(
+            f"It was scored again on {each['date']} at commit {each['commit']}. Why: {each['why']} What changed: "
+            f"{'; '.join(changed) or 'nothing'}."
+        )
+    return said
+
+
+def _in_short(rows: Sequence[Row]) -> Parts:
+    """What was aimed at and what came, for whoever reads one table."""
+    meant = [fault for fault in FAULTS if condition_named(fault).found_by]
+    alarms, theirs = flagged(healthy(rows), PANEL), flagged(healthy(rows), PUBLISHED)
+    columns = {rule: sensitivities(rows, rule) for rule in (PANEL, PUBLISHED)}
+    few = [f for f in meant if columns[PANEL][f].hits < columns[PANEL][f].of - MOST_MISSED]
+    total = {rule: Rate(*(sum(c[f][i] for f in meant) for i in (0, 1))) for rule, c in columns.items()}
+    lines = [
+        [
+            f"False alarms of {PANEL}: bounded by {100 * AT_MOST:g} %",
+            alarm(alarms),
+            "met" if alarms.at_most <= AT_MOST else "missed",
+        ],
+        [
+            f"Every fault that a diagnostic is meant for: at most {MOST_MISSED} networks missed",
+            f"{len(meant) - len(few)} of {len(meant)} faults"
+            + "".join(f"; {fault} {columns[PANEL][fault].hits} of {columns[PANEL][fault].of}" for fault in few),
+            "missed" if few else "met",
+        ],
+    ]
+    worse = lost(rows, PANEL, PUBLISHED)
+    decides = (
+        f"It would take the place of {PUBLISHED} as the panel that decides by default if it flagged fewer healthy "
+        f"networks and found no fewer of any fault that a diagnostic is meant for. It flags {alarms.hits} of "
+        f"{alarms.of} where {PUBLISHED} flags {theirs.hits}, and finds {total[PANEL].hits} of {total[PANEL].of} faulty "
+        f"networks where {PUBLISHED} finds {total[PUBLISHED].hits}. "
+    )
+    if worse or alarms.hits >= theirs.hits:
+        less = ", ".join(f"{f} {columns[PANEL][f].hits} against {columns[PUBLISHED][f].hits}" for f in worse)
+        decides += (
+            f"But it finds fewer of {less}; so {PUBLISHED} still decides, and its reports tell its rates." if less
+            else f"So {PUBLISHED} still decides, and its reports tell its rates."
+        )  # fmt: skip
+    return [
+        Heading("In short"),
+        Grid(("goal, fixed before", "the held half", ""), lines, "lll"),
+        decides,
+    ]
 
 
 def _panel(deciders: Sequence[Decider]) -> Parts:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.conditions import CONDITIONS, FAULTS, condition_named
 from walkback.lab.validity.fitting import Decider, fitted, outcome_of
 from walkback.lab.validity.quantities import QUANTITIES, Candidate
 from walkback.lab.validity.rates import Rate, area
-from walkback.lab.validity.table import LINEAR_DOES_MUCH, NEEDS_DEPTH, Row, finite_values
+from walkback.lab.validity.table import LINEAR_DOES_MUCH, NEEDS_DEPTH, Row, finite_values, rules
 
 Key = Callable[[Row], str]
 
@@ -51,6 +51,24 @@ def families(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def sensitivities(rows: Sequence[Row], rule: str) -> dict[str, Rate]:
     """How many of each fault a rule finds."""
     return {fault: flagged(of_fault(rows, fault), rule) for fault in FAULTS}
+
+
+def counts_of(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """How many of each condition every rule fails."""
+    return {
+        rule: {name: flagged(of_fault(rows, name), rule).hits for name in CONDITIONS if of_fault(rows, name)}
+        for rule in rules()
+    }
+
+
+def lost(rows: Sequence[Row], rule: str, other: str) -> list[str]:
+    """The faults of which a rule finds fewer networks than another, of those that a diagnostic is meant for."""
+    return [
+        fault
+        for fault in FAULTS
+        if condition_named(fault).found_by
+        and flagged(of_fault(rows, fault), rule).hits < flagged(of_fault(rows, fault), other).hits
+    ]
 
 
 def by_dial(rows: Sequence[Row], fault: str, rule: str) -> dict[float, Rate]:

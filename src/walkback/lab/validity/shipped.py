@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.lab.validity.conditions import FAULTS
+from walkback.lab.validity.conditions import FAULTS, condition_named
 from walkback.lab.validity.fitting import Decider
 from walkback.lab.validity.rates import Rate
 from walkback.lab.validity.record import NetworkRecord
 from walkback.lab.validity.scoring import flagged, healthy, of_fault, undecided
 from walkback.lab.validity.split import Half
 from walkback.lab.validity.table import Row
-from walkback.protocol.panels.rates import Counted, HalfRates, Range, Rates
+from walkback.protocol.panels.rates import Counted, HalfRates, PanelRates, Range, Rates
+from walkback.registry import PANELS
 
 PANEL = "calibrated"
 VERSION = 1
@@ -49,7 +50,18 @@ def _plain(decider: Decider) -> dict[str, Any]:
 def rates_file(tables: Mapping[Half, Sequence[Row]], known: Range, deciders: Sequence[Decider]) -> str:
     """The text of calibrated_rates.json; a half without a table has no rates."""
     halves = {half: half_rates(rows, deciders) for half, rows in tables.items() if rows}
-    return json.dumps(Rates(version=VERSION, range=known, **halves).to_dict(), indent=1) + "\n"
+    published = {
+        name: panel_rates(rows, name) for name in PANELS if name != PANEL and (rows := tables.get("held"))
+    }  # fmt: skip
+    return json.dumps(Rates(version=VERSION, range=known, published=published, **halves).to_dict(), indent=1) + "\n"
+
+
+def panel_rates(rows: Sequence[Row], panel: str) -> PanelRates:
+    """What a published panel did on the half that is held."""
+    meant = [fault for fault in FAULTS if condition_named(fault).found_by]
+    alarms, found = flagged(healthy(rows), panel), [flagged(of_fault(rows, fault), panel) for fault in meant]
+    pooled = Rate(sum(rate.hits for rate in found), sum(rate.of for rate in found))
+    return PanelRates(flagged=_counted(alarms, alarms.at_most), found=_counted(pooled, pooled.at_least))
 
 
 def half_rates(rows: Sequence[Row], deciders: Sequence[Decider]) -> HalfRates:

@@ -1,10 +1,12 @@
-"""How often the panel `calibrated` was right on the bench, as shipped with it, and whether a network is of its kind."""
+"""How often panels were right on the bench, as shipped with `calibrated`, and whether a network is of its kind."""
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
 from pathlib import Path
+
+from pydantic import Field
 
 from walkback.protocol.records import Measurements
 from walkback.protocol.schema import Record
@@ -33,6 +35,22 @@ class HalfRates(Record):
     """By fault, of those that no decider is meant for."""
 
 
+class PanelRates(Record):
+    """Of a published panel on the half that is held; no threshold of it was fitted here."""
+
+    flagged: Counted
+    """Healthy networks."""
+    found: Counted
+    """Networks with a fault that a diagnostic is meant for."""
+
+    def in_words(self) -> str:
+        """The rates in a sentence."""
+        return (
+            f"Of {self.flagged.of} healthy networks of the bench this panel flagged {self.flagged.count}; of "
+            f"{self.found.of} with a fault it found {self.found.count}."
+        )
+
+
 class Range(Record):
     """The sizes and kinds of the bench's networks."""
 
@@ -50,6 +68,8 @@ class Rates(Record):
     range: Range
     fit: HalfRates | None = None
     held: HalfRates | None = None
+    published: dict[str, PanelRates] = Field(default_factory=dict)
+    """By panel, those that are not fitted here."""
 
     @staticmethod
     def load(path: Path) -> Rates:
