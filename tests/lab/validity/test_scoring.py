@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from tiny import tiny
@@ -21,6 +22,8 @@ from walkback.lab.validity.quantities import BY_NAME, QUANTITIES
 from walkback.lab.validity.runner import Folder, Progress
 from walkback.lab.validity.scoring import lost, sensitivities
 from walkback.lab.validity.split import halves
+from walkback.protocol.panels.calibrated import RATES_FILE
+from walkback.protocol.panels.rates import Rates
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +263,14 @@ def test_a_half_is_made_in_processes_of_its_own(tmp_path, monkeypatch):
     assert len(told) == 2
     runner.run_half(folder, "fit", ["frozen_blocks"], 1, told.append, limit=2)
     assert len(told) == 2
+
+
+def test_the_readme_has_the_rates_that_ship():
+    rates = Rates.load(RATES_FILE)
+    assert rates.held is not None
+    april, found = rates.published["april2026"], rates.held.found.values()
+    text = " ".join((Path(__file__).parents[3] / "README.md").read_text("utf-8").split())
+    assert f"flags {april.flagged.count} of {april.flagged.of} healthy networks" in text
+    assert f"finds {april.found.count} of {april.found.of} with a fault" in text
+    assert f"flags {rates.held.flagged.count} of the {rates.held.flagged.of}" in text
+    assert f"finds {sum(each.count for each in found)} of the {sum(each.of for each in found)}" in text

@@ -113,7 +113,7 @@ def _in_short(rows: Sequence[Row]) -> Parts:
     ]
     worse = lost(rows, PANEL, PUBLISHED)
     decides = (
-        f"It would take the place of {PUBLISHED} as the panel that decides by default if it flagged fewer healthy "
+        f"{PANEL} would take the place of {PUBLISHED} as the panel that decides by default if it flagged fewer healthy "
         f"networks and found no fewer of any fault that a diagnostic is meant for. It flags {alarms.hits} of "
         f"{alarms.of} where {PUBLISHED} flags {theirs.hits}, and finds {total[PANEL].hits} of {total[PANEL].of} faulty "
         f"networks where {PUBLISHED} finds {total[PUBLISHED].hits}. "
@@ -121,14 +121,29 @@ def _in_short(rows: Sequence[Row]) -> Parts:
     if worse or alarms.hits >= theirs.hits:
         less = ", ".join(f"{f} {columns[PANEL][f].hits} against {columns[PUBLISHED][f].hits}" for f in worse)
         decides += (
-            f"But it finds fewer of {less}; so {PUBLISHED} still decides, and its reports tell its rates." if less
+            f"But of one fault or more it finds fewer: {less}. So {PUBLISHED} still decides, and its reports tell its "
+            "rates." if less
             else f"So {PUBLISHED} still decides, and its reports tell its rates."
         )  # fmt: skip
     return [
         Heading("In short"),
         Grid(("goal, fixed before", "the held half", ""), lines, "lll"),
         decides,
+        Heading(f"Healthy networks that {PANEL} flags", 3),
+        _flagged(rows),
     ]
+
+
+def _flagged(rows: Sequence[Row]) -> Grid:
+    """Each of them, with what fired."""
+    lines = [
+        [row.id[:8], row.architecture, row.task, row.method, f"{100 * row.accuracy:.1f}", f"{100 * row.frozen:.1f}",
+         " and ".join(f"({letter}) {row.readings[letter]:.3g}" for letter in row.decided_by[PANEL].split("+"))]
+        for row in healthy(rows)
+        if row.flagged(PANEL)
+    ]  # fmt: skip
+    headings = ("network", "architecture", "data", "rule", "accuracy, %", "frozen twin, %", "what fires")
+    return Grid(headings, lines, "llllrrl")
 
 
 def _panel(deciders: Sequence[Decider]) -> Parts:
