@@ -38,7 +38,7 @@ def mixing(params, h):
         ({"data": [(X, np.full((30, 4), 0.25, np.float32))]}, BatchError, "soft labels"),
         ({"data": [{"x": X, "y": Y}]}, BatchError, "keys"),
         ({"data": [(X, ["cat"] * 30)]}, BatchError, "numbers"),
-        ({"data": [(X[:, :3], Y)]}, InputError, "stem failed"),
+        ({"data": [(X[:, :3], Y)]}, BatchError, "stem cannot be run"),
         ({"blocks": []}, BlocksError, "empty"),
         ({"blocks": "blocks.*"}, BlocksError, "list of functions"),
         ({"blocks": [net.BLOCKS[0], 3]}, BlocksError, "function of"),
