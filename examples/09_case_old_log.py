@@ -117,7 +117,8 @@ In the words of the report on {found[0][0]}:
 
 (a) cannot come out as a pass of two numbers, and does not: the bound is a mean over the blocks, and one block may have
 grown by more while others shrank the stream. (b) is read at site {MIDDLE} in place of the deepest one, and says so. (c)
-was never logged. (d) needs two accuracies and has them: it is exact.
+was never logged. (d) needs two accuracies and has them: the log gives
+the same margin.
 """
 
 

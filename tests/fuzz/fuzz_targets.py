@@ -80,7 +80,10 @@ BESIDE = {"alignment", "provenance", "readings", "verdicts", "seconds", "config"
 
 def _measured(said: Any) -> Any:
     if isinstance(said, dict):
-        return {name: _measured(value) for name, value in said.items() if name not in BESIDE and "name" not in name}
+        # Of a trace in a result its last line is the network that is judged; what fired before is told beside it.
+        trace = {"trace": said["trace"][-1:]} if isinstance(said.get("trace"), list) else {}
+        said = {name: value for name, value in (said | trace).items() if name not in BESIDE and "name" not in name}
+        return {name: _measured(value) for name, value in said.items()}
     return [_measured(value) for value in said] if isinstance(said, list) else said
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from walkback.lab.present.networks import networks_in
 from walkback.lab.runs.baselines import finished_report, matched_baseline
 from walkback.lab.runs.config import RunConfig
-from walkback.lab.runs.hardware import CPU
+from walkback.lab.runs.hardware import CPU, checked_word
 from walkback.lab.runs.store import RunStore
 from walkback.lab.runs.train import train_or_resume
 from walkback.present.figures.over_epochs import History
@@ -49,6 +49,7 @@ def demonstrate(
     device: str = CPU,
 ) -> list[Shown]:
     """Train the networks and their baselines in a store, and judge them."""
+    checked_word(device)  # one that is not there is told before anything is trained
     shown = []
     for config in configs(epochs, seed, precision):
         label = LABELS[config.method]

@@ -29,7 +29,7 @@ def summary(checked: Checked) -> str:
     """How many findings in how many files."""
     found = _counted(len(checked.findings), "finding") if checked.findings else "no findings"
     lost = f"; {_counted(len(checked.broken), 'file')} could not be checked" if checked.broken else ""
-    return f"{found} in {_counted(checked.files, 'file')}{lost}"
+    return f"{found} in {_counted(checked.files - len(checked.broken), 'file')}{lost}"
 
 
 def _counted(number: int, noun: str) -> str:

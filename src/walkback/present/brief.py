@@ -88,7 +88,7 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
     """Whether the intervals clear the thresholds; of one network they say nothing of other seeds."""
     judged = [r for r in report.readings if r.state in (State.FIRE, State.PASS) and r.interval is not None]
     clear = [in_panel.label(report, r.letter) for r in judged if not r.fragile]
-    parts = [f"{', '.join(clear)}: the whole 95 % interval is on the side stated."] if clear else []
+    parts = [f"{', '.join(clear)}: the 95 % interval does not cross the threshold."] if clear else []
     for r in judged:
         if r.fragile and r.threshold is not None and (bounds := numbers.interval_bounds(r)) is not None:
             limit = numbers.with_unit(numbers.round_number(r.threshold), r.unit)
@@ -149,7 +149,11 @@ def _measured(report: DiagnosticReport) -> list[str]:
     names = (report.sites or ())[1:]
     if not names:
         return [shortened(basis, NOTE_LENGTH)] if (basis := outline.basis(report)) else []
-    found = report.provenance.get("blocks", "").rpartition(" (")[2].rstrip(")")
+    known, _, found = report.provenance.get("blocks", "").rpartition(" (")
+    found = found.rstrip(")")
+    # Sites are named after what they are the input of, where a function stands between two modules.
+    own = known.split(",")
+    names = tuple(own) if len(own) == len(names) else names
     how = f" ({HOW[found]})" if found in HOW else ""
     samples = f", on {outline.samples_in_words(report)}" if report.samples else ""
     return [f"{count(len(names), 'block')}: {_listed(names)}{how}{samples}"]

@@ -172,7 +172,8 @@ def at_chance(report: DiagnosticReport) -> list[str]:
     low, high = wilson(score, samples)
     if not low <= 1 / classes <= high:
         return []
-    return [f"The accuracy is at chance ({numbers.percent(1 / classes)} with {classes:,} classes)."]
+    chance = f"{numbers.percent(1 / classes)} with {classes:,} classes"
+    return [f"The accuracy, {numbers.percent(score)}, cannot be told from guessing ({chance})."]
 
 
 def stored(report: DiagnosticReport) -> list[str]:

@@ -24,6 +24,11 @@ _COMMA = re.compile(r"(?<!\\),")
 Row = Mapping[str, Any]
 
 
+def is_value(name: str) -> bool:
+    """Whether a map can name such a value."""
+    return name in SINGLE or _SITE.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class ColumnMap:
     """Value → column. Sites are `h_0` … `h_L` and `g_0` … `g_L`; `h` or `g` alone is a column of lists."""
@@ -32,7 +37,7 @@ class ColumnMap:
 
     def __post_init__(self) -> None:
         for key in self.columns:
-            if key not in SINGLE and not _SITE.fullmatch(key):
+            if not is_value(key):
                 raise InputError(f"the map names an unknown value {key!r}. {did_you_mean(key, KNOWN)}")
         if not any(_SITE.fullmatch(key) for key in self.columns):
             raise InputError("the map names no site; expected at least one of h_0 … h_L and g_0 … g_L.")

@@ -44,14 +44,25 @@ def csv_rows(path: Path) -> list[Row]:
             columns, rows = list(table.fieldnames or ()), list[Row](table)
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
-    except (OSError, ValueError, csv.Error) as error:
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror or error}.") from None
+    except (ValueError, csv.Error) as error:
         raise RecordError(f"cannot read {path} as CSV: {error}.") from None
+    if not columns:
+        raise RecordError(f"{path} is empty; expected a heading and a row for each measurement.")
     twice = {column for column in columns if columns.count(column) > 1}
     if twice:
         raise RecordError(f"{path} has several columns called {', '.join(sorted(twice))}. Give each a name of its own.")
     for number, row in enumerate(rows, 1):
         if None in row:
             raise RecordError(f"{path}, row {number} has more cells than the heading has columns ({len(columns)}).")
+        if number < len(rows) and None in row.values():
+            # The last row may be one that is being written.
+            there = sum(value is not None for value in row.values())
+            raise RecordError(
+                f"{path}, row {number} has {there} cells where the heading has {len(columns)} columns. Leave a cell "
+                "empty where a value was not measured."
+            )
     return rows
 
 

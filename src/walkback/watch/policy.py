@@ -99,7 +99,7 @@ class StopPolicy:
         letters = [one.letter for one in known().values()]
         for letter in self.stop_on:
             if letter not in letters:
-                raise InputError(f"stop_on names a diagnostic {letter!r}. {did_you_mean(letter, letters)}")
+                raise InputError(f"there is no diagnostic {letter!r} to stop on. {did_you_mean(letter, letters)}")
         if self.patience < 1:
             raise InputError(f"patience is {self.patience}; expected 1 or more measurements in a row.")
         if not self.warmup >= 0:

@@ -5,7 +5,7 @@ Nothing is invented: what a record lacks stays not measured. No torch is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from walkback.protocol.schema import Record, naming_source
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import TRUSTWORTHY
 from walkback.watch.audits import ABOUT, networks
-from walkback.watch.column_map import ColumnMap, Row
+from walkback.watch.column_map import ColumnMap, Row, is_value
 from walkback.watch.event_files import event_rows, own_columns
 from walkback.watch.follow import TraceFollower
 from walkback.watch.logs import REFERENCE_BATCH, LogColumns, csv_rows, flat_rows, json_rows, runs_in
@@ -207,13 +207,19 @@ def _runs(
     if log is None:
         columns = own_columns(rows)
         if columns is None:
-            there = ", ".join(list(dict.fromkeys(column for row in rows for column in row))[:40]) or "none"
+            there = list(dict.fromkeys(column for row in rows for column in row))
             raise InputError(
                 f"{found.path} is a log of another program. Say which column holds which value with --map, such as "
-                f"--map h_0=…,h_L=…,g_L=…,acc=…,epoch=…. Its columns: {there}."
+                f"--map {_suggested(there)}. Its columns: {', '.join(there[:40]) or 'none'}."
             )
         log = LogColumns(columns)
     return runs_in(rows, log, found.path, thresholds, policy)
+
+
+def _suggested(columns: Sequence[str]) -> str:
+    """A map of columns that have the names of values; what they hold is for the caller to say."""
+    alike = [column for column in columns if is_value(column)]
+    return ",".join(f"{name}={name}" for name in alike) or "h_0=…,h_L=…,g_L=…,acc=…,epoch=…"
 
 
 def _rows(found: Found) -> list[Row]:

@@ -226,7 +226,9 @@ def _parsed(text: str, where: str) -> tuple[TraceLine, Measurements]:
     except SaidTwice as error:
         raise RecordError(f"{where} contradicts itself: {error}. Correct it, or remove it.") from None
     except ValidationError as error:
-        raise RecordError(f"{where} is not a line of a trace: {explain(error)}.") from None
+        raise RecordError(
+            f"{where} is not a line of a trace: {explain(error)}. Other logs are read by `walkback replay`."
+        ) from None
     except InputError as error:
         raise RecordError(f"{where}: {error}.") from None
 

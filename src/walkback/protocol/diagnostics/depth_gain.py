@@ -141,7 +141,7 @@ class DepthGain(Diagnostic):
             tell = make.reported if make.threshold is None else make.undecided
             told = tell(gain.value, f"{sentence} {_why_not(gain)}")
         elif make.threshold is None:
-            told = make.reported(gain.value, f"{sentence} No least gain was given to judge it by.")
+            told = make.reported(gain.value, f"{sentence} No threshold was set.")
         else:
             assert gain.value is not None
             told = make.judged(
@@ -196,7 +196,7 @@ def _words(gain: Gain) -> str:
     if gain.pairs is None:
         return f"{words}; the two were scored apart, not in pairs."
     p = gain.pairs
-    alone = f"of {p.samples:,} samples {p.first:,} are right with trained blocks alone and {p.second:,} without alone"
+    alone = f"of {p.samples:,} samples {p.first:,} are right only with trained blocks and {p.second:,} only without"
     return f"{words}: {alone} (McNemar p = {p.p_value:.2g})."
 
 

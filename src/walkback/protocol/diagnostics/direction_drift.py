@@ -64,7 +64,10 @@ class DirectionDrift(Diagnostic):
         "conclude anything"
     )
     reason = "BP grad direction is drift-dominated"
-    remedy = "Look at the drift share ρ beside it: (c) alone is no clean detector."
+    remedy = (
+        "Compare the drift share ρ, from 0 (samples pull in different directions) to 1 (all pull in the same): (c) "
+        "also fires on healthy networks, where ρ is near 0."
+    )
     thresholds = {  # noqa: RUF012
         "stability_drift_ceiling": Threshold(
             0.30, ">", "cosine of group means", least=-1, most=1, sweep=even_grid(0, 0.95, 0.05),
@@ -149,8 +152,9 @@ class DirectionDrift(Diagnostic):
         if interval is not None and not make.crosses(figure) and says_nothing(interval, make.threshold):
             groups = measured.groups or "few"
             why = (
-                f"Over {groups} groups the interval runs from {written(interval.low)} to {written(interval.high)}: it "
-                f"holds the ceiling and half of all cosines, and so it is no pass. Measure on more samples. {share}"
+                f"{groups} groups of 128 samples are too few for (c): its interval runs from "
+                f"{written(max(interval.low, -1.0))} to {written(min(interval.high, 1.0))}. Measure on more held-out "
+                f"samples, 2,048 or more. {share}"
             )
             told = make.undecided(figure, why.strip())
             return told.model_copy(update={"interval": interval, "site": site})
@@ -158,8 +162,8 @@ class DirectionDrift(Diagnostic):
             figure,
             reason=self.reason,
             fired="Batches agree on the mean gradient direction: a component shared by all samples shows. "
-            f"{share} (c) tells drift from noise among failures; it is no clean detector, and healthy "
-            "networks show it early in training.",
+            f"{share} (c) tells drift from noise among failures; it also fires on healthy networks, "
+            "above all early in training.",
             passed=f"Batches do not share one gradient direction. {share}".strip(),
             interval=measured.cross_batch_stability_interval,
             site=site,

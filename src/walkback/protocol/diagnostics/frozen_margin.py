@@ -54,6 +54,15 @@ class FrozenMargin(Diagnostic):
     signed = True
     needs_gradient = False
 
+    @classmethod
+    def meaning_of(cls, reading: Reading, measured: Measurements) -> str:
+        """Blocks that gain a little, but less than the threshold, are not said to gain nothing; nor those that harm."""
+        if reading.value is None or reading.value - reading.value != 0:
+            return cls.meaning
+        if reading.value < 0:
+            return "the trained blocks do worse than random ones"
+        return "training the blocks gains too little over leaving them at random" if reading.value else cls.meaning
+
     @staticmethod
     def measure(capture: Capture) -> Answers | None:
         """The right and scored predictions of one batch."""

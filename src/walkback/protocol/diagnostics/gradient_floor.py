@@ -42,10 +42,12 @@ class GradientFloor(Diagnostic):
     subject = "the size of the true gradient"
     reason = "BP grad at numerical floor"
     remedy = (
-        "Recompute Γ without an epsilon clamp, and look at the size of ‖h‖: the gradient is small where that is large."
+        "Look at the size of ‖h‖: the gradient is small where that is large. If your own code computes alignments, "
+        "check that it does not clamp small norms; walkback's does not."
     )
     case_remedies = {  # noqa: RUF012
-        SCALE: "Recompute Γ without an epsilon clamp; the gradient is small because ‖h‖ is large.",
+        SCALE: "The gradient is small because ‖h‖ is large: bound ‖h‖. If your own code computes alignments, check "
+        "that it does not clamp small norms; walkback's does not.",
         CONFIDENT: "Report the error size beside the verdict: the gradient is small because the network is confident.",
         UNRELIABLE: "Measure in higher precision: the gradient is numerical noise, and so is every Γ against it.",
     }
@@ -220,6 +222,6 @@ def _by_scale(measured: Measurements, sound: str) -> str:
     if size is not None and scale_free is not None:
         detail = f" (‖h_L‖ is {written(size)}, the scale-free gradient {written(scale_free)})"
     return (
-        f"The gradient is small by scale{detail}: what lies after the stream divides by its size; {sound}. "
+        f"The gradient is small by scale{detail}: what comes after the last block divides by ‖h‖; {sound}. "
         "Code that clamps norms or underflows reports a wrong Γ here."
     )

@@ -46,7 +46,7 @@ class OfReadouts(Diagnostic):
             return make.reported(None, f"There are no errors of {self.over}, so none can be removed.")
         sentence = f"{self._words(pairs)} {accuracies_in_words(readouts)}"
         if make.threshold is None:
-            told = make.reported(pairs.error_reduction, f"{sentence} No least gain was given to judge it by.")
+            told = make.reported(pairs.error_reduction, f"{sentence} No threshold was set.")
             return told.model_copy(update={"interval": interval})
         return make.judged(
             pairs.error_reduction, reason=self.reason, fired=f"{sentence} {self.remedy}".strip(), passed=sentence,

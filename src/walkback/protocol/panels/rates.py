@@ -46,8 +46,8 @@ class PanelRates(Record):
     def in_words(self) -> str:
         """The rates in a sentence."""
         return (
-            f"Of {self.flagged.of} healthy networks of the bench this panel flagged {self.flagged.count}; of "
-            f"{self.found.of} with a fault it found {self.found.count}."
+            f"On networks of known state (docs/VALIDITY.md) this panel flagged {self.flagged.count} of "
+            f"{self.flagged.of} healthy ones and found {self.found.count} of {self.found.of} faulty ones."
         )
 
 
