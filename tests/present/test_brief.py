@@ -9,7 +9,11 @@ from walkback.present.numbers import reading_value
 from walkback.present.plain import SENTENCE_LENGTH
 from walkback.present.text import WIDTH, render_brief
 from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.judge import judge
+from walkback.protocol.panels.calibrated import RATES_FILE
+from walkback.protocol.panels.rates import Rates
 from walkback.protocol.records import State
+from walkback.protocol.thresholds import DiagnosticThresholds
 
 
 def under(label, report):
@@ -43,7 +47,7 @@ def test_everything_that_fired_is_there_with_its_value_its_limit_and_its_block()
     for words, reading in zip(why, fired, strict=True):
         assert f"({reading.letter})" in words
         assert reading_value(reading) in words
-        assert by_letter(reading.letter).meaning in words
+        assert by_letter(reading.letter).meaning_of(reading, report) in words
         assert reading.site is None or report.sites[reading.site] in words
 
 
@@ -54,11 +58,22 @@ def test_what_to_do_next_is_what_the_diagnostics_say():
 
 
 def test_an_interval_that_crosses_its_threshold_is_named():
-    (sure,) = under("how sure", AWKWARD["fragile"])
+    sure, *_ = under("how sure", AWKWARD["fragile"])
     fragile = [r for r in AWKWARD["fragile"].readings if r.fragile]
     assert fragile
     assert all(f"({r.letter}): the 95 % interval" in sure for r in fragile)
     assert "includes" not in " ".join(under("how sure", healthy()))
+
+
+def test_a_published_panel_tells_how_often_it_was_wrong_with_the_published_thresholds_alone():
+    rates = Rates.load(RATES_FILE).published["april2026"]
+    told = " ".join(under("how sure", full()))
+    assert f"{rates.flagged.count} of {rates.flagged.of} healthy" in told
+    assert f"{rates.found.count} of {rates.found.of} faulty" in told
+    other = judge(full().measurements, thresholds=DiagnosticThresholds(g_norm_floor=1e-9))
+    assert "healthy" not in " ".join(under("how sure", other))
+    june = " ".join(under("how sure", full().under("june2026")))
+    assert f"{Rates.load(RATES_FILE).published['june2026'].flagged.count} of " in june
 
 
 def test_what_was_not_measured_is_named_and_so_is_how_to_measure_it():

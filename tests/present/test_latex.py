@@ -54,7 +54,7 @@ def test_the_figures_stand_in_the_tables():
 
 def test_gaps_and_elisions_are_said():
     assert r"(d) frozen margin & -- & $<$ 2 pp & not measured & -- \\" in render(healthy())
-    assert r"\emph{Not measured.} (d) frozen margin: No frozen baseline was given" in render(healthy())
+    assert r"\emph{Not known.} (d) frozen margin: No frozen baseline was given" in render(healthy())
     assert r"N/A: the checkpoint holds no feedback matrices" in render(AWKWARD["no_feedback"])
     assert "178 of 200 rows are left out here" in render(many_sites())
 

@@ -80,7 +80,7 @@ def test_the_gain_is_the_share_of_errors_removed():
     assert read.value == pytest.approx(1 - 180 / 240)
     assert read.state is State.REPORTED
     assert read.case == "gains"
-    assert "120 are right with trained blocks alone and 60 without alone" in read.sentence
+    assert "120 are right only with trained blocks and 60 only without" in read.sentence
     assert read.interval.low < 0.25 < read.interval.high
     assert "seeds" in read.interval.how
 

@@ -212,7 +212,8 @@ def test_a_map_that_does_not_fit_is_refused_with_what_there_is(tmp_path, columns
     ("name", "content", "expected"),
     [
         ("a.csv", "h,k\nx,1\n", "row 1, column 'h' holds 'x'; expected a number"),
-        ("a.csv", "", "no column 'h', 'k'. Its columns: none"),
+        ("a.csv", "", "is empty"),
+        ("a.csv", "h,k\n1\n1,2\n", "row 1 has 1 cells"),
         ("a.csv", "h,k\n,\n", "no row holds the size"),
         ("a.jsonl", '{"h": 1, "k": 2}\n[1]\n', "row 2 is list"),
         ("a.jsonl", '{"h": 1, "k": 2}\nnonsense\n{}\n', "line 2 is not JSON"),

@@ -155,7 +155,7 @@ def detail(network: Network, most_rows: int) -> dict[str, Any]:
         "warnings": outline.warnings(report),
         "facts": [
             (OTHERS, evidence(report)),
-            ("Not measured", outline.not_measured(report)),
+            ("Not known", outline.not_measured(report)),
             ("Thresholds", outline.thresholds(report)),
             ("Provenance", outline.provenance(report)),
             *((heading, capped(_safe(rows), _MOST_FACTS)) for heading, rows in network.about),

@@ -108,7 +108,7 @@ def _notes(report: DiagnosticReport) -> Iterator[str]:
     groups = (
         (OTHERS, evidence(report)),
         (r"Alignment $\Gamma$", alignment_facts(report)),
-        ("Not measured", outline.not_measured(report)),
+        ("Not known", outline.not_measured(report)),
         ("Warnings", [("warning", w) for w in outline.warnings(report)]),
         ("Provenance", outline.provenance(report)),
     )

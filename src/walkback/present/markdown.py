@@ -41,7 +41,7 @@ def _parts(report: DiagnosticReport) -> Iterator[str]:
     yield from _sites("Along the network", site_table(report))
     yield from _bullets("Alignment Γ", alignment_facts(report))
     yield from _sites("Γ and its null", alignment_table(report))
-    yield from _bullets("Not measured", outline.not_measured(report))
+    yield from _bullets("Not known", outline.not_measured(report))
     yield from _bullets("Warnings", [("warning", w) for w in outline.warnings(report)])
     yield from _bullets("Thresholds", outline.thresholds(report))
     yield from _bullets("Provenance", outline.provenance(report))

@@ -47,7 +47,7 @@ def form_of(report: DiagnosticReport | None, run: Run | None = None) -> Form:
             Section("Result", _result(report, settings)),
             Section("Diagnostics", _basis(report), _diagnostics(report)),
             Section("Alignment Γ, per block, with its null", _alignment(report), _alignment_table(report)),
-            Section("Not measured", _gaps(report)),
+            Section("Not known", _gaps(report)),
             Section("To do it again", _provenance(report, settings)),
         ],
         _protocol(report),

@@ -18,8 +18,8 @@ BOUND_THE_STREAM = (
 )
 """What to do about a stream that grows; credit of one length for every sample is among its causes (DFA)."""
 FIND_THE_FIRST = (
-    "Find the first step with NaN or Inf (walkback.Monitor), lower the learning rate, and check the loss for values "
-    "that are not finite."
+    "Check that the inputs hold no NaN or Inf. Then find the first step with one (walkback.Monitor), lower the "
+    "learning rate, and check the loss for values that are not finite."
 )
 """What to do about NaN and Inf, whichever diagnostic finds them."""
 LEAST_SPAN = 0.2
