@@ -9,6 +9,7 @@ the record's begins anew. `--case K` tries one input again and prints what does 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -86,6 +87,12 @@ class Chunk:
         )  # fmt: skip
         self.looked, self.size = time.monotonic(), -1
 
+    def end(self) -> None:
+        """Stop it, with whatever it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
     def lines(self) -> list[dict[str, Any]]:
         """What it said so far; a last line that is cut off is none."""
         found = []
@@ -157,18 +164,22 @@ def fuzz(seed: int, inputs: int, jobs: int, record: Path | None) -> dict[str, An
     starts = [first for first in range(0, inputs, CHUNK) if [first, min(first + CHUNK, inputs)] not in state["chunks"]]
     with tempfile.TemporaryDirectory(prefix="walkback-fuzz-notes-") as folder:
         running: list[Chunk] = []
-        while starts or running:
-            while starts and len(running) < jobs:
-                first = starts.pop(0)
-                running.append(Chunk(seed, first, min(first + CHUNK, inputs), Path(folder)))
-            time.sleep(0.2)
-            for chunk in [each for each in running if each.ended()]:
-                running.remove(chunk)
-                if commit() != state["commit"]:
-                    raise SystemExit("the source was changed meanwhile: what was tried last is of no commit")
-                _add(state, chunk)
-                if record is not None:
-                    _write(record, state)
+        try:
+            while starts or running:
+                while starts and len(running) < jobs:
+                    first = starts.pop(0)
+                    running.append(Chunk(seed, first, min(first + CHUNK, inputs), Path(folder)))
+                time.sleep(0.2)
+                for chunk in [each for each in running if each.ended()]:
+                    running.remove(chunk)
+                    if commit() != state["commit"]:
+                        raise SystemExit("the source was changed meanwhile: what was tried last is of no commit")
+                    _add(state, chunk)
+                    if record is not None:
+                        _write(record, state)
+        finally:
+            for chunk in running:  # of one that is interrupted, no process may go on
+                chunk.end()
     return state
 
 
@@ -235,6 +246,7 @@ def main() -> int:
     if options.case is not None:
         return one(options.seed, options.case, options.keep)
     record = None if str(options.record) == "-" else options.record or RECORD
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     state = fuzz(options.seed, options.inputs, options.jobs, record)
     print(f"{state['inputs']:,} inputs, {len(state['findings'])} findings, {state['cpu_seconds']:.0f} s of CPU time")
     return 1 if state["findings"] else 0

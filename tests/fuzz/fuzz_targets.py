@@ -406,7 +406,7 @@ def words(case: Case) -> Act:
         if len(line) > keep:
             _change(chance, line, chance.randrange(keep, len(line)))
     plain = [word.replace("\0", "").encode(errors="replace").decode() for word in line]
-    if plain[:2] in (["lab", "audit"], ["lab", "reproduce"]) and "--list" not in plain:
+    if plain[:2] in (["lab", "audit"], ["lab", "compare"], ["lab", "reproduce"]) and "--list" not in plain:
         plain.append("--list")
     if plain[:2] == ["lab", "check"] and "--no-train" not in plain:
         plain.append("--no-train")

@@ -229,3 +229,9 @@ def test_a_config_that_is_none_is_told():
     for config in ({}, {"method": 3}, {"method": []}):
         with pytest.raises(RecordError, match="x holds another run than it should"):
             held_to_id({"id": "0" * 12, "config": config}, None, "x")
+
+
+@pytest.mark.parametrize("without", [{}, {"method_options": {}}, {"method_options": None}])
+def test_settings_without_options_have_the_baseline_of_the_defaults(without):
+    settings = {"arch": "resmlp", "data": "digits", "method": "dfa", "seed": 1, "freezing": "none"}
+    assert frozen_settings(settings | without)["method_options"] == {"penalty": 0.0}

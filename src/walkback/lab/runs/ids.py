@@ -85,7 +85,8 @@ def frozen_settings(settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if settings.get("freezing") in ("blocks", "shallow"):
         return None
-    return {**settings, "freezing": "blocks", "method_options": {**settings["method_options"], "penalty": 0.0}}
+    options = dict(settings.get("method_options") or {})  # left out, they are the defaults
+    return {**settings, "freezing": "blocks", "method_options": {**options, "penalty": 0.0}}
 
 
 def held_to_id(result: Any, run_id: str | None, source: object, remedy: str = "train the run again") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walkback.present.figures.style import COLOURS, DARK, GREY, MARKERS, PRINT, new_figure, say, tidy
@@ -10,6 +11,10 @@ from walkback.present.figures.style import COLOURS, DARK, GREY, MARKERS, PRINT, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+NEARLY_PERFECT = 0.99
+"""Curves with this area or more lie on one another in the corner; they are drawn, and not named."""
 
 
 class Point(NamedTuple):
@@ -68,16 +73,20 @@ def _dots(
 
 
 def _curves(axes: Axes, curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    tidy(axes, "ROC, each over the faults that it is meant for")
+    tidy(axes, "ROC over the faults it is meant for; area")
     if not curves:
         say(axes, "nothing to compare")
         return
-    for number, (name, points) in enumerate(curves.items()):
-        across, up = zip(*points, strict=True)
+    told = {name: points for name, points in curves.items() if _area(points) < NEARLY_PERFECT}
+    for points in (points for name, points in curves.items() if name not in told):
+        axes.plot(*_in_per_cent(points), color=GREY, linewidth=0.8)
+    for number, (name, points) in enumerate(told.items()):
         axes.plot(
-            [100 * x for x in across], [100 * y for y in up], color=COLOURS[number % len(COLOURS)], linewidth=1.2,
-            linestyle=("-", "--", ":")[number // len(COLOURS) % 3], label=name,
+            *_in_per_cent(points), color=COLOURS[number % len(COLOURS)], linewidth=1.3,
+            linestyle=("-", "--", ":")[number // len(COLOURS) % 3], label=f"{name}, {_area(points):.2f}",
         )  # fmt: skip
+    if len(told) < len(curves):
+        axes.plot([], [], color=GREY, linewidth=0.8, label=f"{len(curves) - len(told)} others, ≥ {NEARLY_PERFECT:g}")
     axes.plot([0, 100], [0, 100], color=DARK, linewidth=0.6, linestyle=":")
     axes.set_xlabel("healthy networks flagged, %", fontsize=PRINT - 1)
     axes.set_ylabel("faults found, %", fontsize=PRINT - 1)
@@ -89,3 +98,12 @@ def _curves(axes: Axes, curves: Mapping[str, Sequence[tuple[float, float]]]) -> 
         ncols=2,
         columnspacing=1.2,
     )
+
+
+def _in_per_cent(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [100 * x for x, _ in points], [100 * y for _, y in points]
+
+
+def _area(points: Sequence[tuple[float, float]]) -> float:
+    """Under the curve, by trapezoids."""
+    return sum((x - before) * (y + below) / 2 for (before, below), (x, y) in pairwise(points))
