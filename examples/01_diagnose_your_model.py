@@ -117,8 +117,8 @@ def audit(name, train, credit=None):
 if __name__ == "__main__":
     torch.set_num_threads(1)  # a network this small is no faster with more
     started = time.perf_counter()
-    print("Training a residual MLP with BP and with DFA, and each again with its blocks frozen …\n", flush=True)
-    reports = [audit("BP", train_bp), audit("DFA", train_dfa, credit=feedback)]
+    print("Training a residual MLP by BP and by scaled DFA, and each again with its blocks frozen …\n", flush=True)
+    reports = [audit("BP", train_bp), audit("scaled DFA", train_dfa, credit=feedback)]
     for report in reports:
         print(report, end="\n\n")
     print(walkback.compare(reports))

@@ -420,7 +420,7 @@ def _change(chance: Random, line: list[str], at: int) -> None:
     if kind == 0:
         line[at] = str(chance.choice((*WORDS, *NUMBERS)))[:400]
     elif kind == 1:
-        line[at] = mutated_bytes(chance, line[at].encode()).decode(errors="replace")[:400]
+        line[at] = mutated_bytes(chance, line[at].encode(errors="surrogatepass")).decode(errors="replace")[:400]
     elif kind == 2:
         line.insert(at, chance.choice(("--", "-", "--nothing", "--help", "--json", "--runs", "--seed", "=", "--set")))
     else:

@@ -288,3 +288,20 @@ def test_batch_norms_of_before_training_are_those_of_before_training():
     assert report.no_fidelity == ""
     assert min(report.reference_fidelity) > 0.999
     assert float(blocks[0][1].running_var[0]) == pytest.approx(0.04)  # left as it was
+
+
+def test_weights_of_another_seed_are_told_from_those_that_training_began_with():
+    def built(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 24), *(nn.Sequential(nn.Linear(24, 24), nn.Tanh()) for _ in range(3)),
+                             nn.Linear(24, 4))  # fmt: skip
+
+    torch.manual_seed(9)
+    batches = [(torch.randn(64, 6), torch.randint(4, (64,)))]
+    model = built(0)
+    with torch.no_grad():
+        for parameter in model.parameters():  # far from the start: a movement of 2
+            parameter += 2 * parameter.norm() * nn.functional.normalize(torch.randn(parameter.shape), dim=None)
+    told = [walkback.diagnose(model, batches, blocks=["1", "2", "3"], initial=built(seed)).warnings for seed in (0, 1)]
+    assert not any("initial=" in words for words in told[0])
+    assert any("initial=" in words and "seed" in words for words in told[1])

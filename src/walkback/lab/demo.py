@@ -16,7 +16,7 @@ from walkback.present.figures.over_epochs import History
 from walkback.present.network import Network
 from walkback.protocol.records import DiagnosticReport, Measurements
 
-LABELS = {"bp": "BP", "dfa": "DFA"}
+LABELS = {"bp": "BP", "dfa": "scaled DFA"}
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,13 @@ def _some(lines: list[str]) -> list[str]:
 
 def _why(report: DiagnosticReport) -> list[str]:
     """What decided: everything that fired, in plain words; else everything that passed, in one line."""
-    fired = [_reading(report, reading) for reading in report.readings if reading.state is State.FIRE]
-    if fired:
-        return _some(fired)
+    decide, inform = in_panel.fired(report), in_panel.fired_beside(report)
+    if decide:
+        return _some([_reading(report, reading) for reading in (*decide, *inform)])
     passed = [f"{in_panel.named(report, r)} {reading_value(r)}" for r in report.readings if r.state is State.PASS]
-    return [f"nothing fires: {', '.join(passed)}"] if passed else []
+    nothing = "nothing that decides fires" if inform else "nothing fires"
+    said = [f"{nothing}: {', '.join(passed)}"] if passed else []
+    return said + [f"beside the verdict: {_reading(report, reading)}" for reading in inform]
 
 
 def _reading(report: DiagnosticReport, reading: Reading) -> str:
@@ -102,7 +104,8 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
 
 def _next(report: DiagnosticReport) -> list[str]:
     """What whoever fires says is to be done, and how to measure what is missing."""
-    fired = [r for r in report.readings if r.state is State.FIRE]
+    # What only informs tells of no step to take where the verdict is a pass.
+    fired = [*in_panel.fired(report), *(in_panel.fired_beside(report) if report.outcome == "fail" else ())]
     steps = [_remedy(reading) for reading in fired]
     gaps = [outline.sentence(report, r) for r in report.readings if r.state in MISSING]
     lines = list(dict.fromkeys(step for step in (*steps, *gaps) if step))
@@ -112,9 +115,9 @@ def _next(report: DiagnosticReport) -> list[str]:
 
 
 def _remedy(reading: Reading) -> str:
-    if reading.reason == NON_FINITE:
-        return FIND_THE_FIRST
     found = by_letter(reading.letter)
+    if reading.reason == NON_FINITE:
+        return found.non_finite_remedy if found is not None else FIND_THE_FIRST
     return found.remedy_for(reading.case) if found is not None else ""
 
 

@@ -49,9 +49,9 @@ def beside_verdict(report: DiagnosticReport) -> Facts:
 def panel_rates(report: DiagnosticReport) -> str:
     """How often a published panel that decides was wrong on the bench; those that were fitted say it themselves.
 
-    Nothing is known of other thresholds than the published ones.
+    Nothing is known of other thresholds than the published ones, nor of verdicts with gaps.
     """
-    if report.thresholds != published():
+    if report.thresholds != published() or not report.complete:
         return ""
     rates = Rates.load(RATES_FILE).published.get(report.panel)
     return rates.in_words() if rates is not None else ""

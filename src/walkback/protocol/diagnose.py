@@ -202,7 +202,8 @@ def diagnose(
             session.initial = InitialMeter(initial_weights(initial, plain))
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
-    remarks = [taken.remark] * bool(taken.remark) + given.warnings(fields, seed)
+    began = session.initial.remark if session.initial is not None else ""
+    remarks = [said for said in (taken.remark, began) if said] + given.warnings(fields, seed)
     fields |= given.fields() | ({"updates": updates} if updates is not None else {}) | {"claimed_rule": claimed_rule}
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)

@@ -22,6 +22,9 @@ from walkback.protocol.sites import Chain
 from walkback.protocol.sizes import INITIAL_SAMPLES
 from walkback.protocol.untouched import random_states_kept, underneath
 
+FEWEST_WEIGHTS, CHANCE = 256, 4.0
+"""Two independent draws of n numbers have a cosine within 4/√n; of fewer than 256 nothing is said."""
+
 Weights = Mapping[str, Tensor]
 Initial = nn.Module | Weights | Callable[[], Any]
 """The network as it was before training: itself, its state_dict, or a function that builds either, seed and all."""
@@ -100,6 +103,8 @@ class InitialMeter:
         self.weights = weights
         self.kept: list[tuple[Batch, Tensor]] = []
         self.samples = 0
+        self.remark = ""
+        """That the weights may be of another draw, where they share no direction with the network's."""
 
     def keep(self, batch: Batch, seen: Capture) -> None:
         """Take the first samples, and the norms of their stream."""
@@ -116,7 +121,7 @@ class InitialMeter:
         """Growth at every site and movement of every part, as fields of `Measurements`."""
         from walkback.protocol.uncertainty import medians_with_intervals
 
-        moved = movement(model, chain, self.weights)
+        moved, self.remark = movement(model, chain, self.weights), unrelated(model, chain, self.weights)
         with with_weights(model, self.weights), random_states_kept():
             before = [
                 stream_norms(capture_stream(model, chain, batch, loss, TokenReduction.FLATTEN)).cpu()
@@ -144,6 +149,29 @@ def movement(model: nn.Module, chain: Chain, weights: Weights) -> dict[str, Any]
     found["block_movement"] = tuple(_moved(inside, weights) for inside in blocks.values())
     found |= {"stem_movement": _moved(stem, weights)} if stem else {}
     return found | ({"head_movement": _moved(head, weights)} if head else {})
+
+
+def unrelated(model: nn.Module, chain: Chain, weights: Weights) -> str:
+    """A sentence where the matrices of the blocks have no more in common with the initial ones than two draws have.
+
+    A network that moved far from where it began keeps a part of that direction; the start of another seed shares none,
+    and against it blocks that were never trained seem to have moved by more than their own size.
+    """
+    inside = parameters_in(model, list(dict.fromkeys(chain.blocks)))
+    matrices = {name: p.detach() for name, p in inside.items() if p.ndim > 1}
+    now = torch.cat([torch.zeros(0), *(p.double().cpu().reshape(-1) for p in matrices.values())])
+    start = torch.cat([torch.zeros(0), *(weights[name].double().cpu().reshape(-1) for name in matrices)])
+    size = float(now.norm() * start.norm())
+    if len(now) < FEWEST_WEIGHTS or not 0 < size < float("inf"):
+        return ""
+    cosine = float(now @ start) / size
+    if abs(cosine) > CHANCE / len(now) ** 0.5:
+        return ""
+    return (
+        f"The weights that initial= gives share no direction with the network's (a cosine of {cosine:+.2g}): were they "
+        "drawn with another seed? Then movement and growth since the start mean nothing. Give the weights that this "
+        "network began with."
+    )
 
 
 def _moved(parameters: Mapping[str, nn.Parameter], weights: Weights) -> float:

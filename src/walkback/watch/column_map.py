@@ -24,9 +24,14 @@ _COMMA = re.compile(r"(?<!\\),")
 Row = Mapping[str, Any]
 
 
+def is_site(name: str) -> bool:
+    """Whether a map can name such a site."""
+    return _SITE.fullmatch(name) is not None
+
+
 def is_value(name: str) -> bool:
     """Whether a map can name such a value."""
-    return name in SINGLE or _SITE.fullmatch(name) is not None
+    return name in SINGLE or is_site(name)
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class ColumnMap:
         for key in self.columns:
             if not is_value(key):
                 raise InputError(f"the map names an unknown value {key!r}. {did_you_mean(key, KNOWN)}")
-        if not any(_SITE.fullmatch(key) for key in self.columns):
+        if not any(map(is_site, self.columns)):
             raise InputError("the map names no site; expected at least one of h_0 … h_L and g_0 … g_L.")
 
     @classmethod

@@ -50,6 +50,8 @@ def csv_rows(path: Path) -> list[Row]:
         raise RecordError(f"cannot read {path} as CSV: {error}.") from None
     if not columns:
         raise RecordError(f"{path} is empty; expected a heading and a row for each measurement.")
+    if not rows:
+        raise RecordError(f"{path} has a heading and no row below it; expected a row for each measurement.")
     twice = {column for column in columns if columns.count(column) > 1}
     if twice:
         raise RecordError(f"{path} has several columns called {', '.join(sorted(twice))}. Give each a name of its own.")

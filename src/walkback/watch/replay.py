@@ -18,7 +18,7 @@ from walkback.protocol.schema import Record, naming_source
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.verdict import TRUSTWORTHY
 from walkback.watch.audits import ABOUT, networks
-from walkback.watch.column_map import ColumnMap, Row, is_value
+from walkback.watch.column_map import ColumnMap, Row, is_site, is_value
 from walkback.watch.event_files import event_rows, own_columns
 from walkback.watch.follow import TraceFollower
 from walkback.watch.logs import REFERENCE_BATCH, LogColumns, csv_rows, flat_rows, json_rows, runs_in
@@ -219,7 +219,8 @@ def _runs(
 def _suggested(columns: Sequence[str]) -> str:
     """A map of columns that have the names of values; what they hold is for the caller to say."""
     alike = [column for column in columns if is_value(column)]
-    return ",".join(f"{name}={name}" for name in alike) or "h_0=…,h_L=…,g_L=…,acc=…,epoch=…"
+    sites = any(is_site(column) for column in alike)
+    return ",".join(f"{name}={name}" for name in alike) if sites else "h_0=…,h_L=…,g_L=…,acc=…,epoch=…"
 
 
 def _rows(found: Found) -> list[Row]:

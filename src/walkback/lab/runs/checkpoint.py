@@ -238,6 +238,11 @@ def _refuse_other_formats(source: Path) -> None:
             start = file.read(9)
     except OSError as error:
         raise RunError(f"cannot read {source}: {error.strerror}. Give the path of a checkpoint.") from None
+    if start[:1] in (b"{", b"[") and start[8:9] != b"{":
+        raise RunError(
+            f"{source} is JSON and no checkpoint. A report, an audit or a result is read by `walkback report` and "
+            "`walkback replay`."
+        )
     # torch.save writes a zip of pickles; older versions wrote a bare pickle, which starts with 0x80. So may a
     # safetensors file: it begins with the length of its header, eight bytes, and the header with a brace.
     if start.startswith((b"PK\x03\x04", b"\x80")) and not start.endswith(b"{"):

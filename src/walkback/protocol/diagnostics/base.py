@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from walkback.protocol.diagnostics.broken_sites import first_non_finite
-from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold
+from walkback.protocol.diagnostics.declare import FIND_THE_FIRST, Quantity, Scalar, Threshold
 from walkback.protocol.diagnostics.reading_maker import ReadingMaker as ReadingMaker
 from walkback.protocol.records import Interval, Measurements, Reading, State
 from walkback.protocol.wording import written
@@ -52,6 +52,8 @@ class Diagnostic:
     """What a firing says of the network, in plain words: `the signal grows out of bounds from block to block`."""
     remedy: ClassVar[str] = ""
     """What to do next where it fires."""
+    non_finite_remedy: ClassVar[str] = FIND_THE_FIRST
+    """What to do next where its value is NaN or Inf."""
     case_remedies: ClassVar[Mapping[str, str]] = {}
     """The same by the case of a reading, for a diagnostic that fires for several reasons."""
     thresholds: ClassVar[Mapping[str, Threshold]] = {}

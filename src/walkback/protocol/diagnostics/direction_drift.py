@@ -65,8 +65,8 @@ class DirectionDrift(Diagnostic):
     )
     reason = "BP grad direction is drift-dominated"
     remedy = (
-        "Compare the drift share ρ, from 0 (samples pull in different directions) to 1 (all pull in the same): (c) "
-        "also fires on healthy networks, where ρ is near 0."
+        "Give (c) weight beside another firing, or where the drift share ρ (0: samples pull in different directions, "
+        "1: all in the same) is far above 0.003, which is enough for (c) to fire: healthy networks have that too."
     )
     thresholds = {  # noqa: RUF012
         "stability_drift_ceiling": Threshold(

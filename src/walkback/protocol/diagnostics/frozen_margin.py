@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 NEAR = 2.0
 """Points: a margin this near to its threshold may fall on its other side with another seed."""
+EASY, CLOSE = "easy", "close"
+NEARLY_PERFECT = 0.95
+"""From this accuracy of the frozen baseline on, a margin of two points is hardly to be had."""
 SENSITIVE = " (d) is close to its threshold here: repeat with more seeds."
 
 
@@ -32,7 +35,13 @@ class FrozenMargin(Diagnostic):
     meaning = "the trained blocks do no better than random ones"
     subject = "whether training the blocks helps at all"
     reason = "deep blocks fail to beat frozen-random baseline"
-    remedy = "Do not credit the method with this accuracy: stem and head reach it without the blocks."
+    remedy = "Do not credit the method with this accuracy: the same network reaches it with its blocks left untrained."
+    non_finite_remedy = "An accuracy that was handed in is NaN or Inf: give numbers from 0 to 1."
+    case_remedies = {  # noqa: RUF012
+        EASY: "The frozen baseline is nearly perfect too: the task may be too easy to show what the blocks add. Try a "
+        'harder one, or judge with panel="calibrated".',
+        CLOSE: "The margin is close to its threshold: repeat with more seeds before you credit the blocks, or deny it.",
+    }
     thresholds = {  # noqa: RUF012
         "frozen_acc_margin_pp": Threshold(
             2.0, "<", "margin over frozen blocks", least=-100, most=100, unit="pp", sweep=even_grid(-10, 30, 0.5),
@@ -111,6 +120,7 @@ class FrozenMargin(Diagnostic):
             fired=f"{words}: they add nothing that counts.{near}",
             passed=f"{words}.{near}",
             interval=interval,
+            case=EASY if min(headline, baseline) > NEARLY_PERFECT else CLOSE if near else "",
         )
 
     def _in_its_unit(self, headline: Score | None, baseline: Score) -> Reading:

@@ -13,7 +13,7 @@ from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
 from walkback.protocol.pairing import Answered, Pairs
 from walkback.protocol.records import Interval, Measurements, Reading, Readouts
 
-NOT_ASKED = "It was not asked for: pass readouts=True."
+NOT_ASKED = "Linear readouts were not asked for: pass readouts=True."
 GRID = even_grid(-1.0, 0.9, 0.02)
 
 

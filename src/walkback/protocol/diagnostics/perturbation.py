@@ -10,7 +10,7 @@ from walkback.protocol.functional_fields import mean_behind_first
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.wording import signed
 
-NOT_ASKED = "It was not asked for: pass credit= and functional=, on how many samples."
+NOT_ASKED = "It was not asked for: pass credit= and functional= (the number of samples)."
 
 
 def mean_of(values: Sequence[float] | None) -> float | None:
