@@ -159,7 +159,8 @@ def _near(chance: Random, value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return not value
     if isinstance(value, int | float):
-        return chance.choice((-value, value * 1e6, value * 1e-6, value + 1, str(value), float("nan")))
+        near = float(value) if abs(value) < 1e300 else 0.5  # an integer may be too large for a float
+        return chance.choice((-value, near * 1e6, near * 1e-6, value + 1, str(value)[:400], float("nan")))
     if isinstance(value, str):
         return chance.choice((value.upper(), value[::-1], value + " ", value * 2))
     if isinstance(value, list):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walkback.errors import RecordError
+import walkback
+from walkback.errors import InputError, RecordError
 from walkback.protocol.json_codec import (
     DEEPEST,
     NON_FINITE,
@@ -82,3 +83,11 @@ def test_many_names_of_which_the_last_is_said_twice_are_refused_at_once():
     with pytest.raises(ValueError, match="'k199999' is in one object twice"):
         parse_json("{" + names + ',"k199999":1}')
     assert time.process_time() - started < 5, "a look at all names for each of them takes many minutes"
+
+
+def test_half_of_a_surrogate_pair_is_refused_where_it_comes_in_and_where_it_goes_out():
+    assert parse_json('{"name": "\\ud83d\\ude00"}') == {"name": "😀"}
+    with pytest.raises(ValueError, match="surrogate"):
+        parse_json('{"name": "\\ud800"}')
+    with pytest.raises(InputError, match="cannot be written"):
+        walkback.judge(walkback.Measurements(residual_norms=[1.0, 2.0]), notes="\ud800").to_dict()

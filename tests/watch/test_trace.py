@@ -10,7 +10,7 @@ from walkback.lab.runs.epochs import append as append_epoch
 from walkback.protocol.judge import judge
 from walkback.protocol.records import Measurements
 from walkback.watch.moment import At
-from walkback.watch.trace import OpenTrace, read_trace
+from walkback.watch.trace import OpenTrace, read_trace, trace_of_result
 from walkback.watch.trace_file import add_text, run_name, trace_in
 from walkback.watch.trace_identity import Identity
 from walkback.watch.trace_line import TraceLine, line_of
@@ -167,3 +167,10 @@ def test_a_line_that_says_a_figure_twice_is_refused(tmp_path, name):
     path.write_text(f'{{"epoch": 1, "residual_norms": ["NaN", 1.0], "{name}": [1.0, 1.0]}}\n')
     with pytest.raises(RecordError, match=r"line 1 contradicts itself: .* 'residual_norms' is in one object twice"):
         read_trace(path)
+
+
+def test_a_result_whose_accuracy_is_lost_but_not_in_its_trace_is_refused():
+    line = {"epoch": 1, "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3], "accuracy": 0.5}
+    assert trace_of_result({"accuracy": 0.5, "trace": [line]}, Path("result.json"))[0].accuracy == 0.5
+    with pytest.raises(RecordError, match="contradicts itself"):
+        trace_of_result({"accuracy": math.nan, "trace": [line]}, Path("result.json"))

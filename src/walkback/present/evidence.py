@@ -13,6 +13,7 @@ from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shorten
 from walkback.present.score_words import scores_in_words
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.known import known, owners, quantities
+from walkback.protocol.panels.base import MISSING
 from walkback.protocol.panels.calibrated import RATES_FILE
 from walkback.protocol.panels.rates import Rates
 from walkback.protocol.records import DiagnosticReport, Measurements
@@ -49,12 +50,12 @@ def beside_verdict(report: DiagnosticReport) -> Facts:
 def panel_rates(report: DiagnosticReport) -> str:
     """How often a published panel that decides was wrong on the bench; those that were fitted say it themselves.
 
-    Nothing is known of other thresholds than the published ones, nor of verdicts with gaps.
+    Nothing is known of other thresholds than the published ones; on the bench all that decides was measured.
     """
-    if report.thresholds != published() or not report.complete:
-        return ""
     rates = Rates.load(RATES_FILE).published.get(report.panel)
-    return rates.in_words() if rates is not None else ""
+    if rates is None or report.thresholds != published() or all(r.state in MISSING for r in report.readings):
+        return ""
+    return rates.in_words() + ("" if report.complete else " There, nothing was missing.")
 
 
 def _rates(report: DiagnosticReport) -> Facts:

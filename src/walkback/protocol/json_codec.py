@@ -87,8 +87,18 @@ def parse_json(text: str | bytes) -> Any:
     for _ in range(DEEPEST):
         level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
         if not level:
-            return value
+            return _writable(value, text)
     raise ValueError(f"nested deeper than {DEEPEST} levels")
+
+
+def _writable(value: Any, text: str | bytes) -> Any:
+    """The value; half of a surrogate pair, which only an escape can make, is in no text that could be written again."""
+    if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("a text in it holds half of a surrogate pair, which is no character") from None
+    return value
 
 
 def _inside(value: Any) -> Iterable[Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from walkback.errors import InputError, RecordError
 from walkback.protocol.json_codec import json_text
@@ -79,7 +79,12 @@ class Record(BaseModel):
         Returns:
             The fields by name. Numbers that are not finite are the strings NaN, Infinity and -Infinity.
         """
-        dictionary: dict[str, Any] = json.loads(self.model_dump_json())
+        try:
+            dictionary: dict[str, Any] = json.loads(self.model_dump_json())
+        except PydanticSerializationError as error:
+            raise InputError(
+                f"{type(self).__name__} cannot be written: {error}. Give texts of whole characters."
+            ) from None
         return dictionary
 
     def save(self, path: str | Path) -> Path:

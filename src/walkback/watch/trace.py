@@ -9,6 +9,7 @@ with no identity; of such a file that holds several runs, each is read by itself
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,6 +185,12 @@ def trace_of_result(data: dict[str, Any], path: Path) -> list[TraceLine]:
     run = TraceRun()
     for number, text in enumerate(map(json.dumps, data["trace"]), 1):
         run.add(*_parsed(text, f"{path}, line {number}"))
+    reached = data.get("accuracy")
+    if isinstance(reached, float) and not math.isfinite(reached) and run.lines and run.lines[-1].accuracy is not None:
+        raise RecordError(
+            f"{path} contradicts itself: the accuracy of its run is {reached}, and by its trace "
+            f"{run.lines[-1].accuracy:.4f}. Train the run again."
+        )
     return run.lines
 
 

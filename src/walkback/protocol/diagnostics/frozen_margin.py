@@ -39,7 +39,7 @@ class FrozenMargin(Diagnostic):
     non_finite_remedy = "An accuracy that was handed in is NaN or Inf: give numbers from 0 to 1."
     case_remedies = {  # noqa: RUF012
         EASY: "The frozen baseline is nearly perfect too: the task may be too easy to show what the blocks add. Try a "
-        'harder one, or judge with panel="calibrated".',
+        "harder one; the panel calibrated judges by other numbers.",
         CLOSE: "The margin is close to its threshold: repeat with more seeds before you credit the blocks, or deny it.",
     }
     thresholds = {  # noqa: RUF012

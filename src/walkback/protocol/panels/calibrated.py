@@ -58,7 +58,7 @@ ASKED_MORE = (
 )
 """The same where depth gain was measured, and does not say that training the blocks harms."""
 MEANINGS: dict[Outcome, str] = {
-    "pass": "Every number that was looked at lies where those of healthy networks lay.",
+    "pass": "Every number that decides lies where those of healthy networks lay.",
     "fail": "A number lies where none of the healthy networks lay that the thresholds were fitted on.",
     "incomplete": "Nothing fires, and what the blocks add is not known: there is no linear readout, and no depth gain "
     "that shows a gain.",
@@ -97,6 +97,9 @@ class Calibrated(Panel):
         gaps += [letter for letter in verdict.decided_by if verdict.outcome == "incomplete" and letter not in gaps]
         rates = Rates.load(RATES_FILE)
         said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(verdict.outcome, measured)}
+        if gaps and not said["error rates"].startswith("No error rate"):
+            some = f"{len(gaps)} of {sum(member.role == 'decides' for member in self.members)}"
+            said["error rates"] += f" There, everything that decides was measured; here {some} was not."
         if verdict.outcome == "pass" and gaps:
             blind = [one.subject or one.title for letter in gaps if (one := by_letter(letter)) is not None]
             said["not looked for"] = f"{'; '.join(blind)}."
