@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import BaselineError, InputError, WalkbackWarning
+from walkback.errors import BaselineError, WalkbackWarning
+from walkback.protocol.baseline_arguments import TrainFunction, check_arguments, check_call
 from walkback.protocol.batch_sizes import on_few
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
@@ -29,8 +29,6 @@ from walkback.protocol.unread import unread_parameters
 from walkback.protocol.untouched import underneath, untouched
 from walkback.protocol.wrong_shape import own_line
 
-TrainFunction = Callable[..., Any]
-"""train_fn(model, **config) trains the model in place; it may return a `walkback.Score`, and nothing else counts."""
 _NO_GRADIENT = "does not require grad and does not have a grad_fn"
 """What torch says of a backward pass from a tensor that nothing which learns went into."""
 
@@ -106,7 +104,7 @@ def frozen_baseline(
         >>> frozen.frozen_blocks, frozen.samples
         (('1', '2'), 128)
     """
-    _check_arguments(train_fn, make_model, config)
+    check_arguments(train_fn, make_model, config)
     norms_of = check_trained(blocks_at, trained)
     batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})
@@ -129,7 +127,7 @@ def frozen_baseline(
         "all_values": sum(parameter.numel() for parameter in parameters_of(plain).values()),
         "network": shapes_of(plain),
     }
-    _check_call(train_fn, model, settings)
+    check_call(train_fn, model, settings)
     before = _learning(plain, frozen)
     with kept_still(plain, watched), _no_gradient_told(names):
         result = train_fn(model, **settings)
@@ -140,35 +138,6 @@ def frozen_baseline(
     scored["correct"] = score.correct
     record |= {"blocks_at": blocks_at} | (scored if score.is_accuracy else {"score": score})
     return FrozenBaseline(seed=seed, config=settings, **record)
-
-
-def _check_arguments(train_fn: Any, make_model: Any, config: Any) -> None:
-    """Refuse what is no function, or no config, in words."""
-    if not callable(train_fn):
-        raise InputError(f"train_fn is {shortened(train_fn)}; expected a function that trains the model it is given.")
-    if isinstance(make_model, nn.Module) or not callable(make_model):
-        kind = type(make_model).__name__
-        raise InputError(
-            f"make_model is a {kind}, not a function; expected one that builds a new network with random weights, such "
-            f"as make_model=lambda: {kind if isinstance(make_model, nn.Module) else 'Net'}(…)."
-        )
-    _check_builds(make_model)
-    if config is not None and not isinstance(config, Mapping):
-        raise InputError(f"config is {shortened(config)}; expected a mapping of train_fn's arguments to values.")
-
-
-def _check_builds(make_model: Callable[[], nn.Module]) -> None:
-    try:
-        signature = inspect.signature(make_model)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind()
-    except TypeError as error:
-        raise InputError(
-            f"make_model could not be called without arguments ({error}); are train_fn and make_model swapped? "
-            "Expected frozen_baseline(train_fn, make_model, …)."
-        ) from None
 
 
 def _built(make_model: Callable[[], nn.Module]) -> nn.Module:
@@ -182,21 +151,6 @@ def _built(make_model: Callable[[], nn.Module]) -> nn.Module:
             "its blocks may be trained already. Let it build a new network on each call."
         )
     return model
-
-
-def _check_call(train_fn: TrainFunction, model: nn.Module, settings: dict[str, Any]) -> None:
-    try:
-        signature = inspect.signature(train_fn)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(model, **settings)
-    except TypeError as error:
-        given = ", ".join(["model", *(f"{name}=…" for name in settings)])
-        raise InputError(
-            f"train_fn{signature} cannot be called as train_fn({given}): {error}. It is given the model first, and "
-            "config= by name."
-        ) from None
 
 
 @contextmanager

@@ -73,7 +73,7 @@ ARCHIVE = Archive(
         Way("apt", f"apt-get download {PACKAGE}, which installs nothing", in_scratch(_from_apt)),
     ),
     advice=(
-        f"On Debian or Ubuntu: sudo apt-get update && sudo apt-get install {PACKAGE}. "  # nosec B608
-        "Elsewhere: put the four files into a directory and set WALKBACK_FASHION_MNIST to it."
+        f"On Debian or Ubuntu: sudo apt-get update && sudo apt-get install {PACKAGE}. "
+        "Elsewhere: put the four files into a directory that WALKBACK_FASHION_MNIST names."
     ),
 )
