@@ -10,7 +10,7 @@ from typing import Any
 
 from walkback.lab.runs.ids import run_id_of
 from walkback.protocol.judge import judge
-from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, NullAlignment
+from walkback.protocol.records import Alignment, DiagnosticReport, Interval, Measurements, NullAlignment
 
 SITES = 5
 
@@ -32,6 +32,7 @@ def network(
     growth: float = 1.1,
     g: float = 3e-4,
     c: float = 0.1,
+    c_interval: tuple[float, float] | None = None,
     rho: float | None = 0.001,
     gamma: Sequence[float] | None = None,
     error: float = 0.8,
@@ -42,6 +43,9 @@ def network(
     classes: int | None = 10,
 ) -> DiagnosticReport:
     """A judged network: `h` at the deepest site, reached by one block that multiplies by `growth`."""
+    drift = None
+    if c_interval is not None:
+        drift = Interval(low=c_interval[0], high=c_interval[1], level=0.95, how="made up")
     alignment = None
     if gamma is not None:
         deep = sum(gamma[1:]) / (len(gamma) - 1)
@@ -54,6 +58,7 @@ def network(
         reference_fidelity=None if fidelity is None else [fidelity] * SITES,
         stability_layer=2,
         cross_batch_stability=c,
+        cross_batch_stability_interval=drift,
         drift_shares=None if rho is None else [rho] * SITES,
         headline_acc=acc,
         headline_samples=10_000,

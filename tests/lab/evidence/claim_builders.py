@@ -15,6 +15,8 @@ SEEDS = (42, 123, 456)
 BROKEN = {"acc": 0.30, "frozen": 0.349, "growth": 1e3, "h": 5e8, "g": 3e-9}
 BRIDGE = {**BROKEN, "acc": 0.22}
 EP = {"acc": 0.33, "frozen": 0.2, "h": 5e3, "g": 1.5e-4}
+UNDECIDED = {"c_interval": (-0.6, 0.8)}
+"""Of (c): so wide that it neither fires nor passes."""
 FAILING = ("dfa", "state_bridge", "credit_bridge")
 STUDIES = ("temporal", "early_stop", "ablation", "random_init", "triangulation", "sensitivity")
 

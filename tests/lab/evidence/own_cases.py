@@ -12,6 +12,7 @@ from claim_builders import (
     RECORD,
     REPRODUCED,
     SEEDS,
+    UNDECIDED,
     five,
     in_one,
     joined,
@@ -161,6 +162,7 @@ OWN_CASES = [
     ("N08", architectures(**cnn(dfa_textbook=seeds("dfa_textbook", growth=100.0))), PARTLY),
     ("N08", audit(dfa=seeds("dfa"), dfa_textbook=seeds("dfa_textbook")), NOT),
     ("N09", healthy(g=6e-8, error=1e-6), REPRODUCED),  # (b) fires because the network is confident
+    ("N09", healthy(others=UNDECIDED, g=6e-8, error=1e-6), REPRODUCED),  # (c) of an interval that is too wide
     ("N09", healthy(others={"c": 0.5}, g=6e-8, error=1e-6), PARTLY),  # nothing tells (c) on them from (c) on failures
     ("N09", healthy(others={"frozen": None}, g=6e-8, error=1e-6), PARTLY),  # (d) was not measured
     ("N09", healthy(g=6e-8, error=0.8), PARTLY),  # (b) fires as it does on failures

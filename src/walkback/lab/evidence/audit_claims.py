@@ -67,8 +67,9 @@ def _walked_back(
 
 
 def _mixed_drift(results: Results) -> Outcome:
-    fired = {label: [fires(r, "c") for r in results.reports(SOURCE, label)] for label in FAILING}
-    mixed = [label for label, states in fired.items() if any(states) and not all(states)]
+    reports = {label: results.reports(SOURCE, label) for label in FAILING}
+    fired = {label: [fires(r, "c") for r in found] for label, found in reports.items()}
+    mixed = [label for label, found in reports.items() if any(fired[label]) and any(passes(r, "c") for r in found)]
     words = ", ".join(f"{label} {count(states, 'seeds')}" for label, states in fired.items())
     named = f"; mixed: {', '.join(mixed)}" if mixed else "; none is mixed"
     status = Status.REPRODUCED if mixed else Status.NOT_REPRODUCED

@@ -21,17 +21,22 @@ LARGE_BATCH = 1024
 """Over which the loss of the published temporal record was averaged, about: its untrained ‖g‖ is 9.8e-4, not 8e-3."""
 
 
-def fires(report: DiagnosticReport, letter: str) -> bool:
-    """Whether a diagnostic fires; one that was not measured neither fires nor passes, and is not on record."""
+def state_of(report: DiagnosticReport, letter: str) -> State:
+    """What a diagnostic says; one that was not measured is not on record."""
     state = report.reading(letter).state
-    if state not in (State.FIRE, State.PASS):
+    if state is State.NOT_MEASURED:
         raise NotOnRecordError(f"({letter}) of {report.method_name}, seed {report.seed}, was not measured")
-    return state is State.FIRE
+    return state
+
+
+def fires(report: DiagnosticReport, letter: str) -> bool:
+    """Whether a diagnostic fires. One whose interval is too wide to say neither fires nor passes."""
+    return state_of(report, letter) is State.FIRE
 
 
 def passes(report: DiagnosticReport, letters: Iterable[str]) -> bool:
     """Whether every one of these diagnostics passes."""
-    return not any(fires(report, letter) for letter in letters)
+    return {state_of(report, letter) for letter in letters} == {State.PASS}
 
 
 def all_fire(report: DiagnosticReport, letters: Iterable[str]) -> bool:

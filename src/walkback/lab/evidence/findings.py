@@ -20,12 +20,13 @@ from walkback.lab.evidence.deciding import (
     mean,
     passes,
     span,
+    state_of,
 )
 from walkback.lab.evidence.results import NotOnRecordError, Results
 from walkback.present.numbers import written
 from walkback.protocol.diagnostics.gradient_floor import CONFIDENT, SCALE
 from walkback.protocol.drift_share import SMALL_SHARE, stability_at
-from walkback.protocol.records import DiagnosticReport
+from walkback.protocol.records import DiagnosticReport, State
 from walkback.protocol.thresholds import RELIABLE_FIDELITY
 
 FORMULA_TOLERANCE, FORMULA_SHARE = 0.05, 0.9
@@ -148,6 +149,8 @@ def _false_positives(results: Results) -> Outcome:
     words = f"of {len(healthy)} healthy networks fire: {rates}; (b) because the network is confident on "
     words += f"{count(confident, 'of those')}, by scale on {count(by_scale, 'failures')}"
     told = [bool(case) and all(case) for case in (calm, confident, by_scale)]
+    undecided = sum(state_of(r, "c") is State.UNDECIDED for r in healthy)
+    words += f"; (c) is undecided on {undecided}" if undecided else ""
     unjudged = sum(r.frozen_baseline_acc is None for r in healthy)
     words += f"; (d) not measured on {unjudged}" if unjudged else ""
     names = ("(a) fires on none", "where (b) fires, the network is confident", "on failures (b) fires by scale")

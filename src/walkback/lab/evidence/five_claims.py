@@ -28,7 +28,7 @@ OF_FIVE = "Over BP, DFA, both bridges and EP as the source defines them, each of
 def _gap(results: Results, letter: str, published: float) -> Outcome:
     """Healthy against degenerate by verdict, and passing against firing this diagnostic: both have to be far apart."""
     reports = published_five(results)
-    by_verdict = _ratio([(r, not passes(r, PUBLISHED)) for r in reports], letter)
+    by_verdict = _ratio([(r, any(fires(r, each) for each in PUBLISHED)) for r in reports], letter)
     by_reading = _ratio([(r, fires(r, letter)) for r in reports], letter)
     sides = {"trustworthy and walked back": by_verdict, f"passing and firing ({letter})": by_reading}
     apart = {f"{n} are far apart": [gap is not None and gap[2] >= FAR_APART] for n, gap in sides.items()}
