@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from walkback.protocol.panels.rates import Rates
 from walkback.protocol.records import DiagnosticReport, State
 
 SAMPLES = 1280
+HELD = Path(__file__).parents[2] / "results" / "validity" / "held.jsonl"
 
 
 def answered(share):
@@ -186,3 +188,46 @@ def test_it_is_in_every_rendering_and_comes_back(tmp_path):
 def test_a_version_names_its_thresholds():
     content = json.loads(calibrated.THRESHOLDS_FILE.read_text())
     assert panel_named("calibrated").version == content["version"] == Rates.load(calibrated.RATES_FILE).version
+
+
+@pytest.mark.parametrize(("features", "words"), [(8, "32 to 256"), (4096, "32 to 256")])
+@pytest.mark.parametrize("read_out", [True, False])
+def test_of_networks_narrower_and_wider_than_the_bench_no_rate_is_known(features, words, read_out):
+    at_sites = {"readouts": readouts()} if read_out else {"readouts": None}
+    said = verdict(healthy(site_features=(features,) * 3, **at_sites)).beside["error rates"]
+    assert said.startswith("No error rate is known")
+    assert f"{features:,} features" in said
+    assert words in said
+
+
+def test_of_a_log_that_does_not_say_how_wide_its_sites_are_no_rate_is_known():
+    said = verdict(healthy(readouts=None)).beside["error rates"]
+    assert "features at a site is not on record" in said
+
+
+def test_the_rates_are_those_of_what_was_measured():
+    """Counted here from the table of the half that is held, where something else than (u) and (di) fires."""
+    rows = [json.loads(line) for line in HELD.read_text().splitlines()]
+    letters = [set(row["decided_by"].get("calibrated", "").split("+")) - {"", "u", "di"} for row in rows]
+    meant = [bool(fired) for row, fired in zip(rows, letters, strict=True)
+             if row["condition"] not in ("healthy", "best_of_n")]  # fmt: skip
+    flagged = sum(bool(f) for row, f in zip(rows, letters, strict=True) if row["condition"] == "healthy")
+    everything = verdict(healthy()).beside["error rates"]
+    less = verdict(healthy(updates=None)).beside["error rates"]
+    every = sum("calibrated" in row["decided_by"] for row in rows if row["condition"] not in ("healthy", "best_of_n"))
+    assert f"Of {len(meant)} networks with one of 15 faults {every} were found." in everything
+    assert f"find {sum(meant)}; all that decide found {every}" in less
+    assert f"{flagged} were flagged" in less
+    assert "bp in disguise 0 of 29" in less
+    assert sum(meant) < every
+
+
+def test_published_panels_claim_rates_for_networks_like_the_bench_alone():
+    assert "of the 85 that backpropagation did not train" in str(judge(healthy(site_features=(64,) * 3)))
+    for other in ({"classes": 1000}, {"site_features": (4096,) * 3}, {"perplexity": 12.0, "tokens": 5000}):
+        said = " ".join(str(judge(healthy(**{"site_features": (64,) * 3} | other))).split())
+        assert "No error rate of this panel is known for this network" in said
+        assert "healthy ones" not in said
+    without = dict.fromkeys(("headline_samples", "bp_grad_norms", "reference_fidelity", "error_size"))
+    gaps = judge(healthy(site_features=(64,) * 3, gradient_per_error=None, **without))
+    assert "On those, all that decides was measured; here (b)" in " ".join(str(gaps).split())

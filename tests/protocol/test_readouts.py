@@ -11,6 +11,7 @@ from torch import nn
 
 import walkback
 from walkback import DiagnosticThresholds, Measurements, State
+from walkback.protocol.readout_fields import feature_count
 from walkback.protocol.readout_meter import features, reduced
 from walkback.protocol.readouts import STRENGTHS, answered_rightly, fold_of, ridge_scores
 from walkback.protocol.uncertainty import wilson
@@ -204,3 +205,16 @@ def test_intervals_cover_what_readouts_of_other_samples_reach():
     bounds = [wilson(share, 0.8 * 200) for share in shares]
     covered = np.mean([low <= truth <= high for low, high in bounds])
     assert covered > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 240)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (7, 3, 5), (7, 4, 6, 6), (7, 2, 3, 4, 5)])
+def test_the_features_of_a_site_are_counted_as_they_are_read(shape):
+    assert feature_count(shape) == features(torch.randn(shape)).shape[1]
+    if len(shape) == 4:
+        channels_last = (shape[0], shape[2], shape[3], shape[1])
+        assert feature_count(channels_last, channels_first=False) == feature_count(shape)
+
+
+def test_every_network_says_how_wide_its_sites_are_and_a_readout_the_same():
+    report = diagnosed(useful=True)
+    assert report.site_features == report.readouts.widths

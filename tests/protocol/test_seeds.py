@@ -84,3 +84,11 @@ def test_the_verdict_by_the_intervals_of_the_means():
     assert three((10.0, 200.0, 60.0)).by_interval.startswith("undecided: (a)")
     assert three((200.0, 220.0)).by_interval == ""
     assert three((2.0, float("nan"), 2.1)).by_interval.startswith("fail: (a)")
+
+
+@pytest.mark.parametrize("panel", ["june2026", "calibrated"])
+def test_the_means_do_not_pass_where_the_panel_did_not_decide_on_the_seeds(panel):
+    measured = [Measurements(residual_norms=(1.0, n), bp_grad_norms=(1e-3, 1e-3)) for n in (2.0, 2.2, 2.1)]
+    reports = [judge(each, seed=seed, panel=panel) for seed, each in enumerate(measured)]
+    assert {report.outcome for report in reports} == {"incomplete"}
+    assert combine(reports).by_interval == "incomplete: 3 of 3 seeds"

@@ -14,6 +14,7 @@ from walkback.jax.numbers import Doubles, broken, doubles, median
 from walkback.protocol.drift_share import GROUP_SIZE
 from walkback.protocol.group_figures import group_fields
 from walkback.protocol.pairing import Answered
+from walkback.protocol.readout_fields import feature_count
 from walkback.protocol.scores import Score
 from walkback.protocol.sizes import REFERENCE_BATCH
 from walkback.protocol.uncertainty import medians_with_intervals
@@ -53,8 +54,10 @@ class Groups:
 class Folding:
     """What the diagnostics measure on one batch after another."""
 
-    def __init__(self, names: tuple[str, ...], gradients: bool) -> None:
+    def __init__(self, names: tuple[str, ...], gradients: bool, channels_first: bool = False) -> None:
         self.names, self.gradients, self.samples = names, gradients, 0
+        self.channels_first = channels_first
+        self.features: tuple[int, ...] = ()
         self.parts: dict[str, list[NDArray[Any]]] = {}
         self.groups = Groups()
         self.answers: list[Answers] = []
@@ -66,6 +69,7 @@ class Folding:
         """Fold one batch in."""
         shapes = [hidden.shape for hidden in seen.hiddens]
         self._check_widths(shapes, seen)
+        self.features = self.features or tuple(feature_count(shape, self.channels_first) for shape in shapes)
         self.described |= dict.fromkeys(map(seen.reduction.describe, shapes))
         self.samples += seen.samples
         self._keep("hidden", seen.hidden_norms)
@@ -103,6 +107,7 @@ class Folding:
         medians, intervals = medians_with_intervals(norms)
         fields: dict[str, Any] = {
             "sites": (f"input of {self.names[0]}", *self.names),
+            "site_features": self.features,
             "samples": self.samples,
             "site_reduction": "; ".join(self.described),
             "residual_norms": medians,

@@ -71,7 +71,7 @@ def measure(
             function and params, or `Stages` of one; or `declared` to keep custom derivatives unchecked, for Γ alone.
         gradients: False for networks that no loss is backpropagated through: (a) and the accuracy are measured alone.
         readouts: fit a linear readout to every site, cross-validated on the batches.
-        channels_first: whether sites of four axes are (B, C, H, W), for the readouts; else they are (B, H, W, C).
+        channels_first: whether sites of four axes are (B, C, H, W), for readouts and their width; else (B, H, W, C).
         initial: the params before training, for movement and growth since then.
         train_batches: what the network was trained on, to count the test samples among them.
         max_batches: measure at most this many batches.
@@ -185,6 +185,7 @@ def session_of(
         FunctionalMeter(credit, functional) if functional is not None else None,
         ReadoutMeter(channels_first) if readouts else None,
         InitialMeter(initial) if initial is not None else None,
+        channels_first,
     )
 
 

@@ -50,6 +50,8 @@ class Session:
     tester: FunctionalMeter | None = None
     readouts: ReadoutMeter | None = None
     initial: InitialMeter | None = None
+    channels_first: bool = False
+    """Whether sites of four axes are (B, C, H, W); else they are (B, H, W, C)."""
     found: Reference | None = None
     """Where the gradient comes from, where that was checked before: what is then in fp64 is of other params."""
     samples: int = field(default=0, init=False)
@@ -62,7 +64,7 @@ class Session:
         for batch in batches:
             if folding is None or self.found is None:
                 checked_before, self.found = self.found is not None, self.found or self._reference(batch)
-                folding, size = Folding(self.network.names, self.found.judged), batch.size
+                folding, size = Folding(self.network.names, self.found.judged, self.channels_first), batch.size
             seen = self.found.capture(self.params, batch, reduction, folding.samples, size)
             if not folding.samples:
                 check_outputs(seen, self.loss, self.found.measured)

@@ -23,6 +23,8 @@ LABELS = {"bp": "BP", "dfa": "scaled DFA"}
 class Shown:
     """One network of the demonstration."""
 
+    method: str
+    """What its files are called by; on reports it has a label, because its DFA is not the textbook's."""
     report: DiagnosticReport
     history: History
     network: Network
@@ -59,10 +61,10 @@ def demonstrate(
         assert baseline is not None
         tell(f"{label}: the same again with its blocks frozen at random, for (d)")
         frozen = train_or_resume(baseline, store, device=device)
-        report = finished_report(store, config)
+        report = finished_report(store, config).model_copy(update={"method_name": label})
         (network,) = networks_in([run.run_id], store)
-        named = replace(network, report=report.model_copy(update={"method_name": label}))
-        shown.append(Shown(report, history(label, run.result()["trace"], frozen.result()["trace"]), named))
+        course = history(label, run.result()["trace"], frozen.result()["trace"])
+        shown.append(Shown(config.method, report, course, replace(network, report=report)))
     return shown
 
 

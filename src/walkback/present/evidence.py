@@ -50,12 +50,14 @@ def beside_verdict(report: DiagnosticReport) -> Facts:
 def panel_rates(report: DiagnosticReport) -> str:
     """How often a published panel that decides was wrong on the bench; those that were fitted say it themselves.
 
-    Nothing is known of other thresholds than the published ones; on the bench all that decides was measured.
+    Nothing is known of other thresholds than the published ones, nor of networks of other sizes and kinds.
     """
-    rates = Rates.load(RATES_FILE).published.get(report.panel)
+    bench = Rates.load(RATES_FILE)
+    rates = bench.published.get(report.panel)
     if rates is None or report.thresholds != published() or all(r.state in MISSING for r in report.readings):
         return ""
-    return rates.in_words() + ("" if report.complete else " There, nothing was missing.")
+    missing = [in_panel.label(report, r.letter) for r in report.readings if r.state in MISSING]
+    return rates.in_words(bench.range, report.measurements, [] if report.complete else missing)
 
 
 def _rates(report: DiagnosticReport) -> Facts:

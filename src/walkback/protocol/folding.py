@@ -11,6 +11,7 @@ from walkback.errors import BatchError
 from walkback.protocol.capture import Capture
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.diagnostics.of_others import LEFT_OUT, result_or_left_out
+from walkback.protocol.readout_fields import feature_count
 from walkback.protocol.records import Measurements
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sites import Chain
@@ -82,6 +83,7 @@ class Folding:
             "sites": tuple(map(str, self.chain.taps)),
             "site_numbers": self.chain.numbers,
             "last_site": self.chain.last if self.chain.numbers else None,
+            "site_features": tuple(map(feature_count, self.opening.shapes)),
             "samples": self.samples,
             "site_reduction": "; ".join(described),
         }

@@ -40,6 +40,8 @@ class Measurements(Record):
     """The number of the network's last site, where not all were measured."""
     site_reduction: str | None = None
     """How a site of shape (B, …) became one vector per sample."""
+    site_features: Counts | None = None
+    """How many features a linear readout of each site has: of tokens and images after they were pooled."""
     samples: int | None = Field(default=None, ge=0)
     """How many samples were measured."""
 
@@ -248,7 +250,8 @@ def per_site() -> tuple[str, ...]:
     from walkback.protocol.diagnostics.known import quantities
 
     declared = [q for q in quantities().values() if q.per_site and q.name != "alignment"]
-    return ("sites", "site_numbers", *(q.name for q in declared), *(q.interval for q in declared if q.interval))
+    intervals = (q.interval for q in declared if q.interval)
+    return ("sites", "site_numbers", "site_features", *(q.name for q in declared), *intervals)
 
 
 def growth(before: float, after: float) -> float:

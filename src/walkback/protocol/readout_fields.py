@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,18 @@ LEAST_SAMPLES = 100
 POOLED_SIDE = 2
 SEED = 20261118
 """Of the projection, which is the same in every measurement."""
+
+
+def feature_count(shape: Sequence[int], channels_first: bool = True) -> int:
+    """How many features a site of this shape, (B, …), has for a readout.
+
+    (B, d) has d; of tokens (B, T, d) the first and the mean are read; images are averaged to 2 × 2; else all values.
+    """
+    if len(shape) == 3:
+        return 2 * shape[2]
+    if len(shape) == 4:
+        return POOLED_SIDE**2 * shape[1 if channels_first else 3]
+    return math.prod(shape[1:])
 
 
 def readout_fields(

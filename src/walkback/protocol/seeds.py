@@ -85,8 +85,9 @@ class SeedSummary(Record):
     diagnostics: tuple[DiagnosticSummary, ...]
     """A summary of each diagnostic."""
     by_interval: str = ""
-    """What the deciding panel comes to by the intervals of the means over three seeds or more: `fail: (a)`, `pass`, or
-    `undecided: (d)`; empty for fewer seeds."""
+    """What the deciding panel comes to by the intervals of the means over three seeds or more: `fail: (a)`,
+    `undecided: (d)`, `incomplete: 1 of 3 seeds` where nothing fails and the panel did not decide on each, or `pass`;
+    empty for fewer seeds."""
     headline_mean: Number | None = None
     """The mean accuracy over seeds, in [0, 1]."""
     headline_sd: Number | None = None
@@ -260,7 +261,8 @@ def _verdict_by_interval(reports: Sequence[DiagnosticReport], found: Sequence[Di
         letters = [panel.label(letter) for letter, each in states.items() if each is state]
         if letters:
             return f"{word}: {', '.join(letters)}"
-    return "pass"
+    open_ones = sum(report.outcome == "incomplete" for report in reports)
+    return f"incomplete: {open_ones} of {len(reports)} seeds" if open_ones else "pass"
 
 
 def _agreement(states: Sequence[object]) -> Agreement:

@@ -27,7 +27,8 @@ def test_demo_trains_judges_and_writes_what_it_says(tmp_path):
     assert done.stdout.splitlines()[-1].endswith(str(out / "report.html"))
     page = (out / "report.html").read_text()
     assert page.count('<tbody id="n') == 2
-    assert "DFA, seed 0: (a) first fires at epoch" in page
+    assert "scaled DFA, seed 0: (a) first fires at epoch" in page
+    assert "scaled DFA, seed 0" in done.stdout
 
 
 def test_an_output_folder_that_cannot_be_made_is_named(tmp_path):

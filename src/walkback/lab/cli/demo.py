@@ -53,8 +53,8 @@ def demo(
     print_comparison([network.report for network in shown])
     written = [save(plot([network.history for network in shown]), folder / "demo.png")]
     for network in shown:
-        name = network.history.label.lower()
-        written += [network.report.save(folder / f"{name}.json"), network.report.to_html(folder / f"{name}.html")]
+        for_report = folder / f"{network.method}.json"
+        written += [network.report.save(for_report), network.report.to_html(for_report.with_suffix(".html"))]
     typer.echo(f"\n4 networks trained and 2 judged in {seconds:.0f} s. Written: {', '.join(map(str, written))}")
     page = html_grid.render(grid_page([network.network for network in shown], [], "BP against DFA, on generated data"))
     typer.echo(f"The report of both, to open in a browser: {write_whole(folder / 'report.html', page).resolve()}")

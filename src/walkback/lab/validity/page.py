@@ -7,8 +7,9 @@ from typing import Any
 
 from walkback.lab.validity.conditions import FAULTS, condition_named
 from walkback.lab.validity.fitting import Decider
+from walkback.lab.validity.gaps import made, unseen
 from walkback.lab.validity.quantities import QUANTITIES
-from walkback.lab.validity.rates import Rate
+from walkback.lab.validity.rates import Rate, alarm, found
 from walkback.lab.validity.scoring import (
     areas,
     by_dial,
@@ -66,7 +67,7 @@ def page_of(
     parts += _panel(deciders)
     for half, title in HALVES.items():
         parts += _half(half, title, tables.get(half, ()), tables.get("fit", ()))
-    parts += _unseen(deciders)
+    parts += unseen(deciders, tables.get("held", ()))
     parts += _faults()
     return Page("Validity: how often each rule is right", parts)
 
@@ -167,17 +168,6 @@ def _panel(deciders: Sequence[Decider]) -> Parts:
     ]
 
 
-def _unseen(deciders: Sequence[Decider]) -> Parts:
-    blind = [fault for fault in FAULTS if not any(d.candidate.meant_for(fault) for d in deciders)]
-    partly = [f for f in FAULTS if f not in blind and condition_named(f).unseen]
-    lines = [f"{fault}: {condition_named(fault).unseen}" for fault in (*blind, *partly)]
-    return [
-        Heading("What calibrated cannot see"),
-        "Nothing that decides is meant for: " + (", ".join(blind) or "no fault of the bench") + ". In detail:",
-        *lines,
-    ]
-
-
 def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Parts:
     if not rows:
         return [Heading(title), "Not scored yet."]
@@ -185,7 +175,8 @@ def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Pa
     return [
         Heading(title),
         (warned if half == "fit" else "")
-        + f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault.",
+        + f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault. "
+        + made(rows, half),
         Heading("Healthy networks that are flagged", 3),
         _false_alarms(rows),
         Heading("Networks with a fault that are found", 3),
@@ -202,16 +193,6 @@ def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Pa
         Heading("A data set left out", 3),
         _left_out(fit, rows, "task"),
     ]
-
-
-def alarm(rate: Rate) -> str:
-    """`3 of 150 (≤ 5.1 %)`."""
-    return f"{rate.hits} of {rate.of} (≤ {100 * rate.at_most:.1f} %)" if rate.of else "–"
-
-
-def found(rate: Rate) -> str:
-    """`27 of 29 (≥ 79.9 %)`."""
-    return f"{rate.hits} of {rate.of} (≥ {100 * rate.at_least:.1f} %)" if rate.of else "–"
 
 
 def _with_gaps(words: str, missing: int) -> str:

@@ -42,6 +42,16 @@ class Rate(NamedTuple):
         return float(beta.ppf(LEVEL, self.hits + 1, self.of - self.hits))
 
 
+def alarm(rate: Rate) -> str:
+    """`3 of 150 (≤ 5.1 %)`."""
+    return f"{rate.hits} of {rate.of} (≤ {100 * rate.at_most:.1f} %)" if rate.of else "–"
+
+
+def found(rate: Rate) -> str:
+    """`27 of 29 (≥ 79.9 %)`."""
+    return f"{rate.hits} of {rate.of} (≥ {100 * rate.at_least:.1f} %)" if rate.of else "–"
+
+
 def area(faulty: Sequence[float], healthy: Sequence[float], *, high: bool) -> float | None:
     """The probability that a faulty network lies further to the side that fires than a healthy one; ties count half.
 

@@ -24,6 +24,11 @@ def of_fault(rows: Iterable[Row], fault: str) -> list[Row]:
     return [row for row in rows if row.condition == fault]
 
 
+def without_bp(rows: Iterable[Row]) -> list[Row]:
+    """The healthy ones that were not trained by backpropagation."""
+    return [row for row in healthy(rows) if row.method != "bp"]
+
+
 def flagged(rows: Sequence[Row], rule: str) -> Rate:
     """How many a rule fails."""
     return Rate(sum(row.flagged(rule) for row in rows), len(rows))
@@ -42,6 +47,7 @@ def families(rows: Sequence[Row]) -> dict[str, list[Row]]:
         groups[name] = [row for row in sound if row.group == name]
     groups["frozen twin at the ceiling"] = [row for row in sound if row.ceiling]
     groups["below the ceiling"] = [row for row in sound if not row.ceiling]
+    groups["rule other than bp"] = without_bp(rows)
     for title, key in (("rule", "method"), ("architecture", "architecture"), ("data", "task")):
         for value in sorted({getattr(row, key) for row in sound}):
             groups[f"{title} {value}"] = [row for row in sound if getattr(row, key) == value]

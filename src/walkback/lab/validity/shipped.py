@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from walkback.lab.validity.conditions import FAULTS, condition_named
+from walkback.lab.validity.conditions import CONDITIONS, FAULTS, condition_named
 from walkback.lab.validity.fitting import Decider
 from walkback.lab.validity.rates import Rate
 from walkback.lab.validity.record import NetworkRecord
-from walkback.lab.validity.scoring import flagged, healthy, of_fault, undecided
+from walkback.lab.validity.scoring import flagged, healthy, of_fault, undecided, without_bp
 from walkback.lab.validity.split import Half
 from walkback.lab.validity.table import Row
 from walkback.protocol.panels.rates import Counted, HalfRates, PanelRates, Range, Rates
@@ -61,20 +62,32 @@ def panel_rates(rows: Sequence[Row], panel: str) -> PanelRates:
     meant = [fault for fault in FAULTS if condition_named(fault).found_by]
     alarms, found = flagged(healthy(rows), panel), [flagged(of_fault(rows, fault), panel) for fault in meant]
     pooled = Rate(sum(rate.hits for rate in found), sum(rate.of for rate in found))
-    return PanelRates(flagged=_counted(alarms, alarms.at_most), found=_counted(pooled, pooled.at_least))
+    local = flagged(without_bp(rows), panel)
+    return PanelRates(
+        flagged=_counted(alarms, alarms.at_most),
+        local=_counted(local, local.at_most),
+        found=_counted(pooled, pooled.at_least),
+    )
 
 
 def half_rates(rows: Sequence[Row], deciders: Sequence[Decider]) -> HalfRates:
     """What the panel did on a half."""
-    alarms = flagged(healthy(rows), PANEL)
+    alarms, local = flagged(healthy(rows), PANEL), flagged(without_bp(rows), PANEL)
     found = {fault: flagged(of_fault(rows, fault), PANEL) for fault in FAULTS if of_fault(rows, fault)}
     meant = {fault for fault in found if any(d.candidate.meant_for(fault) for d in deciders)}
     return HalfRates(
         flagged=_counted(alarms, alarms.at_most),
+        local=_counted(local, local.at_most),
         incomplete=undecided(healthy(rows), PANEL),
         found={fault: _counted(rate, rate.at_least) for fault, rate in found.items() if fault in meant},
         unseen={fault: _counted(rate, rate.at_least) for fault, rate in found.items() if fault not in meant},
+        fired={name: _together(of_fault(rows, name)) for name in CONDITIONS if of_fault(rows, name)},
     )
+
+
+def _together(rows: Sequence[Row]) -> dict[str, int]:
+    """How often which deciders of the panel fired together."""
+    return dict(sorted(Counter(row.decided_by.get(PANEL, "") for row in rows).items()))
 
 
 def _counted(rate: Rate, bound: float) -> Counted:

@@ -96,10 +96,8 @@ class Calibrated(Panel):
         gaps = [r.letter for r in readings if r.state in MISSING and self._decides(r.letter)]
         gaps += [letter for letter in verdict.decided_by if verdict.outcome == "incomplete" and letter not in gaps]
         rates = Rates.load(RATES_FILE)
-        said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(verdict.outcome, measured)}
-        if gaps and not said["error rates"].startswith("No error rate"):
-            some = f"{len(gaps)} of {sum(member.role == 'decides' for member in self.members)}"
-            said["error rates"] += f" There, everything that decides was measured; here {some} was not."
+        seen = [r.letter for r in readings if r.state not in MISSING and self._decides(r.letter)] if gaps else None
+        said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(measured, seen)}
         if verdict.outcome == "pass" and gaps:
             blind = [one.subject or one.title for letter in gaps if (one := by_letter(letter)) is not None]
             said["not looked for"] = f"{'; '.join(blind)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,7 +11,11 @@ from pydantic import Field
 
 from walkback.protocol.records import Measurements
 from walkback.protocol.schema import Record
-from walkback.protocol.words import Outcome
+
+NAMED = {"widths": "features at a site"}
+"""A size in words, where its name does not say it."""
+FEW = 0.5
+"""Of a fault of which a smaller share is found it is said that it would mostly be missed."""
 
 
 class Counted(Record):
@@ -27,12 +32,21 @@ class HalfRates(Record):
 
     flagged: Counted
     """Healthy networks."""
+    local: Counted
+    """Those of them that were not trained by backpropagation."""
     incomplete: int
     """Healthy networks on which it did not decide."""
     found: dict[str, Counted]
     """By fault, of those that a decider is meant for."""
     unseen: dict[str, Counted]
     """By fault, of those that no decider is meant for."""
+    fired: dict[str, dict[str, int]]
+    """By condition, how often which deciders fired together: `{"healthy": {"": 297, "bg": 2, "a+i+t+bg": 1}}`."""
+
+    def seen_by(self, letters: Collection[str], condition: str) -> int:
+        """How many networks of a condition these deciders alone would have failed."""
+        together = self.fired[condition].items()
+        return sum(number for names, number in together if not set(letters).isdisjoint(names.split("+")))
 
 
 class PanelRates(Record):
@@ -40,15 +54,27 @@ class PanelRates(Record):
 
     flagged: Counted
     """Healthy networks."""
+    local: Counted
+    """Those of them that were not trained by backpropagation."""
     found: Counted
     """Networks with a fault that a diagnostic is meant for."""
 
-    def in_words(self) -> str:
-        """The rates in a sentence."""
-        return (
+    def in_words(self, known: Range, measured: Measurements, missing: Sequence[str] = ()) -> str:
+        """The rates in a sentence, and whether the network is like those that they were counted on.
+
+        `missing` names what decides and was not measured.
+        """
+        if outside := outside_of(known, measured):
+            return f"No error rate of this panel is known for this network: {outside}."
+        said = (
             f"On networks of known state (docs/VALIDITY.md) this panel flagged {self.flagged.count} of "
-            f"{self.flagged.of} healthy ones and found {self.found.count} of {self.found.of} faulty ones."
+            f"{self.flagged.of} healthy ones ({self.local.count} of the {self.local.of} that backpropagation did not "
+            f"train) and found {self.found.count} of {self.found.of} faulty ones."
         )
+        if missing:
+            said += f" On those, all that decides was measured; here {' and '.join(missing)} was not."
+        unknown = not_on_record(measured)
+        return f"{said} Whether this network is of their size is not known: {unknown}." if unknown else said
 
 
 class Range(Record):
@@ -76,23 +102,45 @@ class Rates(Record):
         """From the shipped file."""
         return _loaded(path, path.stat().st_mtime_ns)
 
-    def in_words(self, outcome: Outcome, measured: Measurements) -> str:
-        """The rates behind a verdict; that none is known where the network is of another size or kind."""
-        if outside := outside_of(self.range, measured):
+    def in_words(self, measured: Measurements, seen: Collection[str] | None = None) -> str:
+        """The rates behind a verdict; that none is known where the network is of another size or kind.
+
+        `seen` are the letters of the deciders that were measured; None for all of them. What was measured less of
+        flags fewer networks, so the bound on false alarms holds all the same.
+        """
+        if outside := outside_of(self.range, measured) or not_on_record(measured):
             return f"No error rate is known for this network: {outside}."
         half = self.held or self.fit
         if half is None:
             return "No error rate is known: the bench was not scored with these thresholds."
-        flagged = half.flagged
-        at_most = f"at most {100 * flagged.bound:.1f} %, one-sided 95 % bound"
+        flagged = half.flagged.count if seen is None else half.seen_by(seen, "healthy")
+        local = (
+            f"; {half.local.count} of the {half.local.of} that backpropagation did not train" if seen is None else ""
+        )
         which = (
-            f"Of {flagged.of} healthy networks of the bench {flagged.count} were flagged ({at_most})"
+            f"Of {half.flagged.of} healthy networks of the bench {flagged} were flagged (at most "
+            f"{100 * half.flagged.bound:.1f} %, one-sided 95 % bound{local})"
             if self.held is not None
-            else f"Known only on the half that the thresholds were fitted on, where {flagged.count} of {flagged.of} "
+            else f"Known only on the half that the thresholds were fitted on, where {flagged} of {half.flagged.of} "
             "healthy networks were flagged; the other half was not opened yet"
         )
-        found = sum(each.count for each in half.found.values()), sum(each.of for each in half.found.values())
-        return f"{which}. Of {found[1]} networks with one of {len(half.found)} faults {found[0]} were found."
+        return f"{which}. {_found(half, seen)}"
+
+
+def _found(half: HalfRates, seen: Collection[str] | None) -> str:
+    """How many faulty networks were found; by what was measured here, where that is not all."""
+    every, total = (sum(getattr(each, name) for each in half.found.values()) for name in ("count", "of"))
+    said = f"Of {total} networks with one of {len(half.found)} faults"
+    if seen is None:
+        return f"{said} {every} were found."
+    found = {fault: half.seen_by(seen, fault) for fault in half.found}
+    seldom = [
+        f"{fault.replace('_', ' ')} {number} of {half.found[fault].of}"
+        for fault, number in found.items()
+        if number < FEW * half.found[fault].of
+    ]
+    said += f" the numbers that were measured here find {sum(found.values())}; all that decide found {every}."
+    return said + (f" Here these faults would mostly be missed: {', '.join(seldom)}." if seldom else "")
 
 
 @lru_cache(maxsize=4)
@@ -107,24 +155,35 @@ def outside_of(known: Range, measured: Measurements) -> str:
         return "its score is no accuracy, and the bench's are"
     if measured.perplexity is not None or measured.headline_answers is not None:
         return "its samples have several answers each, and the bench's have one"
-    blocks = _blocks(measured)
-    sizes = {
-        "blocks": (blocks, known.blocks),
-        "classes": (measured.classes, known.classes),
-        "samples": (measured.samples or measured.headline_samples, known.samples),
-    }
-    unknown = [name for name, (value, _) in sizes.items() if value is None]
-    if unknown:
-        return f"the number of its {' and '.join(unknown)} is not on record"
-    parts = [
-        f"it has {value:,} {name}, and the bench's have {low:,} to {high:,}"
-        for name, (value, (low, high)) in sizes.items()
-        if value is not None and not low <= value <= high and not (name == "samples" and value > high)
-    ]
-    widths = measured.readouts.widths if measured.readouts is not None else ()
-    if widths and not known.widths[0] <= max(widths) <= known.widths[1]:
-        parts.append(f"its sites have up to {max(widths):,} features, and the bench's up to {known.widths[1]:,}")
+    parts = []
+    for name, value in _sizes(measured).items():
+        low, high = getattr(known, name)
+        # More samples than there make nothing less certain.
+        if value is not None and (value < low or (value > high and name != "samples")):
+            parts.append(f"it has {value:,} {NAMED.get(name, name)}, and the bench's have {low:,} to {high:,}")
     return "; ".join(parts)
+
+
+def not_on_record(measured: Measurements) -> str:
+    """Which sizes of a network are not known, in a clause; empty where all are."""
+    unknown = [NAMED.get(name, name) for name, value in _sizes(measured).items() if value is None]
+    return f"the number of its {' and '.join(unknown)} is not on record" if unknown else ""
+
+
+def _sizes(measured: Measurements) -> dict[str, int | None]:
+    """By the names of the fields of `Range`."""
+    return {
+        "blocks": _blocks(measured),
+        "classes": measured.classes,
+        "widths": _width(measured),
+        "samples": measured.samples or measured.headline_samples,
+    }
+
+
+def _width(measured: Measurements) -> int | None:
+    """Of the widest site, as readouts read it."""
+    widths = measured.site_features or (measured.readouts.widths if measured.readouts is not None else ())
+    return max(widths, default=None)
 
 
 def _blocks(measured: Measurements) -> int | None:
