@@ -26,7 +26,7 @@ from walkback.lab.validity.scoring import (
 )
 from walkback.lab.validity.shipped import PANEL
 from walkback.lab.validity.split import FAULT_QUOTA, HEALTHY_QUOTA, Half
-from walkback.lab.validity.table import Row, rules
+from walkback.lab.validity.table import BAR, Row, rules
 from walkback.present.page import Grid, Heading, Page
 
 Parts = list[str | Grid | Heading]
@@ -49,9 +49,14 @@ def page_of(
     """The whole page."""
     parts: Parts = [
         "Networks whose state is known because it was made so: healthy ones, and one kind for each fault. Each was "
-        "given its frozen twin, measured once, and is judged by every panel and by one simple rule. Bounds are "
-        "one-sided, 95 %, exact (Clopper and Pearson). A network that is not what its condition says, by a check that "
-        "no diagnostic takes part in, was replaced by the next of a list that was fixed beforehand.",
+        "given its frozen twin, measured once, and judged by every panel. A healthy network that a panel fails is "
+        "*flagged*: a false alarm. A faulty one that it fails is *found*. Beside the panels stands one simple rule to "
+        f"beat, *{BAR}*: the network fails if it is less accurate than a linear model of its first site. A network "
+        "that is not what its condition says, by a check that no diagnostic takes part in, was replaced by the next of "
+        "a list that was fixed beforehand.",
+        "Behind each count stands the bound that it supports: 3 of 300 (≤ 2.6 %) says that the true rate is at most "
+        "2.6 %, and 27 of 29 (≥ 79.9 %) that it is at least 79.9 %, each with 95 % confidence (one-sided, Clopper and "
+        "Pearson).",
         "The split was fixed before the first network was made, by a hash of the configurations: "
         f"{HEALTHY_QUOTA['fit']} healthy networks and {FAULT_QUOTA['fit']} of each fault to fit on, "
         f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} held (results/validity/split.json).",
