@@ -50,8 +50,8 @@ def page_of(
     parts: Parts = [
         "Networks whose state is known because it was made so: healthy ones, and one kind for each fault. Each was "
         "given its frozen twin, measured once, and judged by every panel. A healthy network that a panel fails is "
-        "*flagged*: a false alarm. A faulty one that it fails is *found*. Beside the panels stands one simple rule to "
-        f"beat, *{BAR}*: the network fails if it is less accurate than a linear model of its first site. A network "
+        "“flagged”: a false alarm. A faulty one that it fails is “found”. Beside the panels stands one simple rule to "
+        f"beat, “{BAR}”: the network fails if it is less accurate than a linear model of its first site. A network "
         "that is not what its condition says, by a check that no diagnostic takes part in, was replaced by the next of "
         "a list that was fixed beforehand.",
         "Behind each count stands the bound that it supports: 3 of 300 (≤ 2.6 %) says that the true rate is at most "
