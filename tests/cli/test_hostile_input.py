@@ -115,7 +115,7 @@ def test_a_letter_that_is_none_is_refused(walkback, tmp_path):
 
 
 LOGS = [
-    ("log.csv", "epoch,h0,h1,g0,g1\n1,1,2,1,1,7,8\n", "row 1 has more cells than the heading"),
+    ("log.csv", "epoch,h0,h1,g0,g1\n1,1,2,1,1,7,8\n", "line 2 has more cells than the header row"),
     ("log.csv", "epoch,h0,h0,g0,g1\n1,1,2,1,1\n", "several columns called h0"),
     ("log.csv", "epoch,h0,h1,g0,g1\ninf,1,2,1,1\n", "expected a number"),
     ("log.csv", "epoch,h0,h1,g0,g1\n1,-1,2,1,1\n", "a norm is 0 or more"),

@@ -211,11 +211,16 @@ def test_a_map_that_does_not_fit_is_refused_with_what_there_is(tmp_path, columns
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.csv", "h,k\nx,1\n", "row 1, column 'h' holds 'x'; expected a number"),
-        ("a.csv", "", "is empty"),
-        ("a.csv", "h,k\n1\n1,2\n", "row 1 has 1 cells"),
+        ("a.csv", "h,k\nx,1\n", "line 2, column 'h' holds 'x'; expected a number"),
+        ("a.csv", "", "is empty; expected a header row"),
+        ("a.csv", "h,k\n", "has a header row and no row below it"),
+        # Lines are those that an editor counts: with the header row, and with blank ones.
+        ("a.csv", "h,k\n1,2\n\n3,abc\n", "line 4, column 'k' holds 'abc'"),
+        ("a.jsonl", '{"h": 1, "k": 2}\n\n{"h": 1, "k": "abc"}\n', "line 3, column 'k' holds 'abc'"),
+        ("a.csv", "h,k\n1\n1,2\n", "line 2 has 1 cell where the header row has 2"),
+        ("a.csv", "h,k\n\n1,2\n1,2,3\n", "line 4 has more cells"),
         ("a.csv", "h,k\n,\n", "no row holds the size"),
-        ("a.jsonl", '{"h": 1, "k": 2}\n[1]\n', "row 2 is list"),
+        ("a.jsonl", '{"h": 1, "k": 2}\n[1]\n', "line 2 is list"),
         ("a.jsonl", '{"h": 1, "k": 2}\nnonsense\n{}\n', "line 2 is not JSON"),
         ("a.jsonl", '{"h": [1], "k": 2}\n{}\n', "expected a number"),
     ],

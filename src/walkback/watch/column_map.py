@@ -21,7 +21,15 @@ KNOWN = ("h_0", "h_L", "g_L", "h", "g", *SINGLE)
 _LISTED = 40
 _COMMA = re.compile(r"(?<!\\),")
 
-Row = Mapping[str, Any]
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a log."""
+
+    place: str
+    """Where it stands, as a message says it: `line 3`."""
+    values: Mapping[str, Any]
+    """What it holds, by column."""
 
 
 def is_site(name: str) -> bool:
@@ -63,7 +71,7 @@ class ColumnMap:
 
     def check(self, rows: Iterable[Row], where: str) -> None:
         """Raise if no row has a column that the map names."""
-        there = list(dict.fromkeys(column for row in rows for column in row))
+        there = list(dict.fromkeys(column for row in rows for column in row.values))
         missing = [column for column in self.columns.values() if column not in there]
         if missing:
             listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
@@ -75,7 +83,7 @@ class ColumnMap:
         """The values in one row, as numbers; empty cells are left out."""
         found: dict[str, Any] = {}
         for key, column in self.columns.items():
-            value = row.get(column)
+            value = row.values.get(column)
             if value is not None and value != "":
                 found[key] = str(value) if key == "name" else _number(value, key, f"{where}, column {column!r}")
         return found

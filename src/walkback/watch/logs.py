@@ -11,6 +11,7 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.protocol.schema import parse_json
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import counted
 from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
@@ -35,13 +36,15 @@ class LogColumns:
 
 
 def csv_rows(path: Path) -> list[Row]:
-    """The rows of a CSV file with a heading."""
+    """The rows of a CSV file with a header row."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            heading = file.readline()
+            header = file.readline()
             file.seek(0)
-            table = csv.DictReader(file, delimiter=_separator(path, heading))
-            columns, rows = list(table.fieldnames or ()), list[Row](table)
+            table = csv.DictReader(file, delimiter=_separator(path, header))
+            columns = list(table.fieldnames or ())
+            # The reader's own count, of lines: blank ones, and those inside of quotes, are no rows.
+            rows = [Row(f"line {table.line_num}", values) for values in table]
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
     except OSError as error:
@@ -49,30 +52,33 @@ def csv_rows(path: Path) -> list[Row]:
     except (ValueError, csv.Error) as error:
         raise RecordError(f"cannot read {path} as CSV: {error}.") from None
     if not columns:
-        raise RecordError(f"{path} is empty; expected a heading and a row for each measurement.")
+        raise RecordError(f"{path} is empty; expected a header row with the names of the columns, and rows below it.")
     if not rows:
-        raise RecordError(f"{path} has a heading and no row below it; expected a row for each measurement.")
+        raise RecordError(f"{path} has a header row and no row below it; expected a row for each measurement.")
     twice = {column for column in columns if columns.count(column) > 1}
     if twice:
         raise RecordError(f"{path} has several columns called {', '.join(sorted(twice))}. Give each a name of its own.")
-    for number, row in enumerate(rows, 1):
-        if None in row:
-            raise RecordError(f"{path}, row {number} has more cells than the heading has columns ({len(columns)}).")
-        if number < len(rows) and None in row.values():
-            # The last row may be one that is being written.
-            there = sum(value is not None for value in row.values())
+    for row in rows:
+        if None in row.values:
             raise RecordError(
-                f"{path}, row {number} has {there} cells where the heading has {len(columns)} columns. Leave a cell "
-                "empty where a value was not measured."
+                f"{path}, {row.place} has more cells than the header row has columns ({len(columns)}). Put quotes "
+                "around a cell that holds the separator."
+            )
+        if row is not rows[-1] and None in row.values.values():
+            # The last row may be one that is being written.
+            there = sum(value is not None for value in row.values.values())
+            raise RecordError(
+                f"{path}, {row.place} has {counted(there, 'cell')} where the header row has {len(columns)} columns. "
+                "Leave a cell empty where a value was not measured."
             )
     return rows
 
 
-def _separator(path: Path, heading: str) -> str:
-    """Tabs in .tsv files; semicolons where the heading has those and no comma, as spreadsheets in Europe write it."""
+def _separator(path: Path, header: str) -> str:
+    """Tabs in .tsv files; semicolons where the header row has those and no comma, as European spreadsheets write it."""
     if path.suffix == ".tsv":
         return "\t"
-    return ";" if ";" in heading and "," not in heading else ","
+    return ";" if ";" in header and "," not in header else ","
 
 
 def json_rows(path: Path) -> list[Row]:
@@ -81,18 +87,21 @@ def json_rows(path: Path) -> list[Row]:
     for number, text in enumerate(whole_lines(path), 1):
         if text.strip():
             try:
-                rows.append(parse_json(text))
+                rows.append(_flat_row(parse_json(text), f"line {number}", path))
             except ValueError as error:
                 raise RecordError(f"{path}, line {number} is not JSON ({error}).") from None
-    return flat_rows(rows, path)
+    return rows
 
 
 def flat_rows(rows: Sequence[Any], path: Path) -> list[Row]:
     """Objects with dotted names in place of nested ones."""
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise RecordError(f"{path}, row {number} is {type(row).__name__}; expected one object per row.")
-    return [dict(_flat(row)) for row in rows]
+    return [_flat_row(row, f"row {number}", path) for number, row in enumerate(rows, 1)]
+
+
+def _flat_row(row: Any, place: str, path: Path) -> Row:
+    if not isinstance(row, dict):
+        raise RecordError(f"{path}, {place} is {type(row).__name__}; expected one object per row.")
+    return Row(place, dict(_flat(row)))
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -114,7 +123,7 @@ def runs_in(
     log.columns.check(rows, str(path))
     runs: dict[str, dict[At, dict[str, Any]]] = {}
     for number, row in enumerate(rows, 1):
-        values = log.columns.values(row, f"{path}, row {number}")
+        values = log.columns.values(row, f"{path}, {row.place}")
         name = values.pop("name", path.stem)
         at = _moment(values, number)
         # Loggers write the values of one epoch in several rows, each with some of the columns.

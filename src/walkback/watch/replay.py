@@ -207,7 +207,7 @@ def _runs(
     if log is None:
         columns = own_columns(rows)
         if columns is None:
-            there = list(dict.fromkeys(column for row in rows for column in row))
+            there = list(dict.fromkeys(column for row in rows for column in row.values))
             raise InputError(
                 f"{found.path} is a log of another program. Say which column holds which value with --map, such as "
                 f"--map {_suggested(there)}. Its columns: {', '.join(there[:40]) or 'none'}."
