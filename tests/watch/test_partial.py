@@ -143,7 +143,7 @@ def test_complete_records_are_judged_exactly():
 
 
 def test_sites_that_the_network_does_not_have():
-    with pytest.raises(InputError, match="names site 5, but 4 blocks have the sites 0 … 4"):
+    with pytest.raises(InputError, match="names site 5, but the sites of 4 blocks are 0 … 4"):
         partial_audit(PartialMeasurements(blocks=4, residual_norms={0: 1.0, 5: 2.0}))
     with pytest.raises(InputError, match="blocks"):
         PartialMeasurements(blocks=0)

@@ -34,9 +34,8 @@ def replay(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN,…",
-            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all), acc, frozen_acc (or "
-            "acc_percent, frozen_acc_percent), c, "
-            "error, epoch, step, seconds, name.",
+            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all; g_1..L: a list of those), acc, "
+            "frozen_acc (or acc_percent, frozen_acc_percent), c, error, loss, epoch, step, seconds, name.",
             rich_help_panel=LOGS,
         ),
     ] = None,

@@ -11,13 +11,13 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.protocol.schema import shortened
 from walkback.registry import did_you_mean
+from walkback.watch.log_sites import SiteName, site_named
 
 SINGLE = (
     "acc", "acc_percent", "frozen_acc", "frozen_acc_percent", "c", "error", "loss", "epoch", "step", "seconds", "name",
 )  # fmt: skip
-_SITE = re.compile(r"([hg])(?:_(\d+|L))?")
-KNOWN = ("h_0", "h_L", "g_L", "h", "g", *SINGLE)
-"""What a message lists; any site may be named."""
+KNOWN = ("h_0", "h_L", "g_L", "h", "g", "g_1..L", *SINGLE)
+"""What a message lists; any site may be named, and any list of sites that follow each other."""
 _LISTED = 40
 _COMMA = re.compile(r"(?<!\\),")
 
@@ -34,7 +34,7 @@ class Row:
 
 def is_site(name: str) -> bool:
     """Whether a map can name such a site."""
-    return _SITE.fullmatch(name) is not None
+    return site_named(name) is not None
 
 
 def is_value(name: str) -> bool:
@@ -44,7 +44,7 @@ def is_value(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """Value → column. Sites are `h_0` … `h_L` and `g_0` … `g_L`; `h` or `g` alone is a column of lists."""
+    """Value → column. Sites are `h_0` … `h_L` and `g_0` … `g_L`, and lists of them as `log_sites` says."""
 
     columns: Mapping[str, str]
 
@@ -89,38 +89,11 @@ class ColumnMap:
         return found
 
 
-def norms_by_site(values: Mapping[str, Any], letter: str, blocks: int) -> dict[int, float]:
-    """The norms of one kind, by the number of their site."""
-    found: dict[int, float] = {}
-    for key, value in values.items():
-        match = _SITE.fullmatch(key)
-        if match is None or match[1] != letter:
-            continue
-        if match[2] is None:
-            found |= dict(enumerate(value))
-        else:
-            found[blocks if match[2] == "L" else int(match[2])] = value
-    return found
-
-
-def blocks_in(values: Mapping[str, Any]) -> int | None:
-    """L, where the values show it: a list of all sites, or every site from 0 to the last by its number."""
-    sites = [match for match in map(_SITE.fullmatch, values) if match is not None]
-    lists = [len(values[match[0]]) - 1 for match in sites if match[2] is None]
-    if lists:
-        return lists[0]
-    for letter in "hg":
-        numbers = sorted(int(m[2]) for m in sites if m[1] == letter and m[2] != "L")
-        named_last = any(m[2] == "L" for m in sites)
-        if len(numbers) > 1 and numbers == list(range(len(numbers))) and not named_last:
-            return numbers[-1]
-    return None
-
-
 def _number(value: Any, key: str, where: str) -> Any:
-    match = _SITE.fullmatch(key)
+    name = site_named(key)
+    listed = name is not None and name.listed
     try:
-        if match is not None and match[2] is None:
+        if listed:
             if isinstance(value, str):  # whose entries are letters
                 raise TypeError
             return [float(entry) for entry in value]
@@ -129,6 +102,16 @@ def _number(value: Any, key: str, where: str) -> Any:
             raise ValueError
         return number
     except (TypeError, ValueError, OverflowError):
-        kind = "a list of numbers" if match is not None and match[2] is None else "a number"
-        advice = " Write decimals with a point." if isinstance(value, str) and "," in value else ""
-        raise RecordError(f"{where} holds {shortened(value)}; expected {kind}.{advice}") from None
+        kind = "a list of numbers" if listed else "a number"
+        raise RecordError(f"{where} holds {shortened(value)}; expected {kind}.{_advice(value, name)}") from None
+
+
+def _advice(value: Any, name: SiteName | None) -> str:
+    if name is not None and name.listed:
+        cell = "A cell of a table holds one number" if isinstance(value, str) else "A column without lists has one site"
+        return f" {cell}: give each site a column of its own, such as {name.letter}_0=COLUMN."
+    if name is not None and isinstance(value, list):
+        return (
+            f" A list of all sites is called {name.letter}, one of some by their numbers, such as {name.letter}_1..L."
+        )
+    return " Write decimals with a point." if isinstance(value, str) and "," in value else ""

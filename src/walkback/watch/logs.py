@@ -12,7 +12,8 @@ from walkback.errors import InputError, RecordError
 from walkback.protocol.schema import parse_json
 from walkback.protocol.thresholds import DiagnosticThresholds
 from walkback.protocol.wording import counted
-from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
+from walkback.watch.column_map import ColumnMap, Row
+from walkback.watch.log_sites import blocks_of, norms_by_site
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.partial import PartialMeasurements, partial_audit
@@ -153,22 +154,20 @@ def _judged(
     policy: StopPolicy | None,
 ) -> Trail:
     trail, losses = Trail(policy, goes_back=False), LossCourse()
+    blocks = blocks_of(moments, log.blocks, str(path))
     for at, values in moments.items():
-        known, fell = _known(values, log, f"{path}, {at}"), losses.see(at, values.get("loss"))
+        known, fell = _known(values, blocks, log.loss_batch, f"{path}, {at}"), losses.see(at, values.get("loss"))
         if known is not None:
             report = partial_audit(known.model_copy(update={"training_loss": fell}), thresholds)
             trail.add(at, report, report.readings, values.get("seconds"))
     return trail
 
 
-def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasurements | None:
+def _known(values: dict[str, Any], blocks: int | None, loss_batch: int, where: str) -> PartialMeasurements | None:
     """What one moment holds; None where no site was recorded."""
-    blocks = log.blocks or blocks_in(values)
     if blocks is None:
-        if not any(key[0] in "hg" for key in values):
-            return None
-        raise InputError(f"{where}: the number of blocks is not known from the columns. Give it with --blocks.")
-    hiddens, grads = (norms_by_site(values, letter, blocks) for letter in "hg")
+        return None
+    hiddens, grads = (norms_by_site(values, letter, blocks, where) for letter in "hg")
     if not hiddens and not grads:
         return None
     for key in ("acc", "frozen_acc"):
@@ -182,7 +181,7 @@ def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasur
         known = PartialMeasurements(
             blocks=blocks,
             residual_norms=hiddens,
-            bp_grad_norms={site: norm * log.loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
+            bp_grad_norms={site: norm * loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
             cross_batch_stability=values.get("c"),
             error_size=values.get("error"),
             headline_acc=accuracy,
@@ -190,7 +189,7 @@ def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasur
         )
         known.measurements()
     except InputError as error:
-        raise RecordError(f"{where}: {error}.") from None
+        raise RecordError(f"{where}: {str(error).rstrip('.')}.") from None
     return known
 
 

@@ -15,6 +15,7 @@ from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements, TrainingLoss
 from walkback.protocol.schema import Number, Record
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import counted
 
 
 class PartialMeasurements(Record):
@@ -118,6 +119,5 @@ def _check_sites(known: PartialMeasurements) -> None:
     for name in ("residual_norms", "bp_grad_norms"):
         beyond = [site for site in getattr(known, name) if not 0 <= site <= known.blocks]
         if beyond:
-            raise InputError(
-                f"{name} names site {beyond[0]}, but {known.blocks} blocks have the sites 0 … {known.blocks}."
-            )
+            sites = f"the sites of {counted(known.blocks, 'block')} are 0 … {known.blocks}"
+            raise InputError(f"{name} names site {beyond[0]}, but {sites}.")
