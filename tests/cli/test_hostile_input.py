@@ -133,6 +133,24 @@ def test_logs_that_cannot_be_right_are_refused(walkback, tmp_path, name, text, w
     assert words in error
 
 
+def test_what_replay_writes_it_reads(walkback, tmp_path):
+    (tmp_path / "log.csv").write_text("h0,h1,g1\n8,9,1e-3\n8,900,1e-9\n")
+    judged = walkback("replay", tmp_path / "log.csv", AUDIT, "--map", "h_0=h0", "--json", tmp_path / "none.json")
+    assert judged[0] == 2
+    assert not (tmp_path / "none.json").exists()
+    sites = ["--map", "h_0=h0,h_1=h1,g_1=g1"]
+    assert walkback("replay", tmp_path / "log.csv", *sites, "--json", tmp_path / "a.json")[0] == 1
+    status, printed, _ = walkback("replay", tmp_path / "a.json", AUDIT, "--json", tmp_path / "b.json")
+    assert status == 1
+    assert "walk-back a b" in printed
+    once, twice = (
+        [(e["name"], e["verdict"]) for e in json.loads((tmp_path / n).read_text())] for n in ("a.json", "b.json")
+    )
+    assert twice[:1] == once
+    assert len(twice) > 1
+    assert walkback("replay", tmp_path / "a.json", "--h-norm-explosion-ratio", "1e4", "--g-norm-floor", "1e-12")[0] == 0
+
+
 def test_a_word_is_no_list_of_norms(walkback, tmp_path):
     (tmp_path / "log.jsonl").write_text('{"h":"12","g":"11","epoch":1}\n' * 2)
     status, _, error = walkback("replay", tmp_path / "log.jsonl", "--map", "h=h,g=g")

@@ -110,7 +110,6 @@ def test_what_came_and_what_was_expected_are_named(tmp_path, kind):
     ("name", "told"),
     [
         ("null_made.json", Kind.STUDY.value),
-        ("replayed.json", Kind.REPLAYED.value),
         ("state.json", "JSON with log_history"),
         ("list.json", "JSON, a list"),
         ("word.json", "JSON, a str"),
