@@ -192,6 +192,9 @@ def test_all_required_makes_a_trace_incomplete():
     ("columns", "blocks", "error", "expected"),
     [
         ("h_0=in,h_2=nowhere", None, RecordError, r"no column 'nowhere'\. Its columns: ep, in, mid, out, grad, val\."),
+        ("h_0=in,h_2=ouut", None, RecordError, r"no column 'ouut'\. Did you mean 'out'\?"),
+        ("in=h_0,h_2=out", None, InputError, r"in=h_0; expected NAME=COLUMN\. Did you reverse them\? Write h_0=in"),
+        ("h_0=in,h_0=mid,h_2=out", None, InputError, "h_0 twice"),
         ("h_0=in,hL=out", None, InputError, "unknown value 'hL'"),
         ("acc=val", None, InputError, "names no site"),
         ("h_0", None, InputError, "name=column pairs"),
@@ -238,3 +241,9 @@ def test_an_empty_trace_and_an_offline_run_of_wandb(tmp_path):
     (tmp_path / "run-x.wandb").write_bytes(b":W&B")
     with pytest.raises(RecordError, match="no public reader"):
         replay(tmp_path / "run-x.wandb")
+
+
+def test_a_pair_the_wrong_way_round_is_seen_where_both_words_are_names_of_values(tmp_path):
+    path = write_csv(tmp_path / "log.csv", [{"loss": 1.0, "k": 2.0}])
+    with pytest.raises(RecordError, match=r"loss=h_0; .*Write h_0=loss"):
+        replay(path, columns="loss=h_0,h_1=k")

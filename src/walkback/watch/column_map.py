@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from walkback.errors import InputError, RecordError
+from walkback.errors import InputError, RecordError, nearest
 from walkback.protocol.schema import shortened
 from walkback.registry import did_you_mean
 from walkback.watch.log_sites import SiteName, site_named
@@ -49,9 +49,10 @@ class ColumnMap:
     columns: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for key in self.columns:
+        for key, column in self.columns.items():
             if not is_value(key):
-                raise InputError(f"the map names an unknown value {key!r}. {did_you_mean(key, KNOWN)}")
+                reversed_ = _reversed(key, column) if is_value(column) else ""
+                raise InputError(reversed_ or f"the map names an unknown value {key!r}. {did_you_mean(key, KNOWN)}")
         if not any(map(is_site, self.columns)):
             raise InputError("the map names no site; expected at least one of h_0 … h_L and g_0 … g_L.")
 
@@ -66,17 +67,23 @@ class ColumnMap:
                     f"--map has {pair!r}; expected name=column pairs such as h_L=stream,g_L=gradient. A comma in the "
                     "name of a column is written \\,"
                 )
+            if key.strip() in columns:
+                raise InputError(f"--map gives {key.strip()} twice. Give each value one column.")
             columns[key.strip()] = column.strip()
         return cls(columns)
 
     def check(self, rows: Iterable[Row], where: str) -> None:
         """Raise if no row has a column that the map names."""
         there = list(dict.fromkeys(column for row in rows for column in row.values))
-        missing = [column for column in self.columns.values() if column not in there]
+        missing = {column: key for key, column in self.columns.items() if column not in there}
         if missing:
+            for column, key in missing.items():
+                if key in there and is_value(column):
+                    raise RecordError(f"{where}: {_reversed(key, column)}")
             listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
+            near = "".join(nearest(column, there) for column in missing)
             raise RecordError(
-                f"{where} has no column {', '.join(map(repr, missing))}. Its columns: {listed or 'none'}."
+                f"{where} has no column {', '.join(map(repr, missing))}. {near}Its columns: {listed or 'none'}."
             )
 
     def values(self, row: Row, where: str) -> dict[str, Any]:
@@ -87,6 +94,11 @@ class ColumnMap:
             if value is not None and value != "":
                 found[key] = str(value) if key == "name" else _number(value, key, f"{where}, column {column!r}")
         return found
+
+
+def _reversed(key: str, column: str) -> str:
+    """Of a pair that is written the other way round."""
+    return f"the map has {key}={column}; expected NAME=COLUMN. Did you reverse them? Write {column}={key}."
 
 
 def _number(value: Any, key: str, where: str) -> Any:
