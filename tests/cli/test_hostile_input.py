@@ -110,7 +110,7 @@ def test_a_letter_that_is_none_is_refused(walkback, tmp_path):
         "lab", "study", "ablation", audit, "--results", tmp_path / "r", "--markdown", tmp_path / "m"
     )
     assert status == 2
-    assert "readings.0.letter: expected a letter" in error
+    assert "readings.0.letter is ']'; expected a letter" in error
     assert not (tmp_path / "r").exists()
 
 
