@@ -67,7 +67,10 @@ def test_nan_strings_in_a_record_are_non_finite_not_passed(tmp_path):
         ('{"reports": {}}', "holds no networks"),
         ('{"reports": {"a": {"x": 1}}}', "report a holds no measurements"),
         ('[{"h_norms": [1, "x"]}]', "row 0.*residual_norms.1"),
-        ('[{"h_norms": [1, 2], "g_norms": [1]}]', "numbers of sites differ"),
+        (
+            '[{"h_norms": [1, 2], "g_norms": [1]}]',
+            "numbers of sites differ: residual_norms has 2 values and bp_grad_norms has 1 value; expected",
+        ),
         ('[{"h_norms": [1, 2], "acc": 61.5}]', "divide percentages by 100"),
         ('{"schema_version": 99, "readings": []}', "schema_version 99; this walkback reads the versions 1 and 2"),
         ('{"schema_version": 1, "readings": [], "surprise": 1}', "surprise"),
