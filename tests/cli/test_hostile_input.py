@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from walkback.cli import main
+from walkback.cli.entry import VERBS
 from walkback.lab.runs.ids import run_id_of
 from walkback.protocol.schema import write_whole
 
@@ -149,6 +150,26 @@ def test_what_replay_writes_it_reads(walkback, tmp_path):
     assert twice[:1] == once
     assert len(twice) > 1
     assert walkback("replay", tmp_path / "a.json", "--h-norm-explosion-ratio", "1e4", "--g-norm-floor", "1e-12")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "verbs"),
+    [
+        (("report", "x.json", "--panel", "calibrated"), "--panel", {"diagnose", "replay"}),
+        (("report", "x.json", "--map", "h_0=a"), "--map", {"replay"}),
+        (("replay", "x.json", "--html", "x.html"), "--html", {"diagnose", "report"}),
+        (("replay", "x.json", "--nowhere"), "--nowhere", set()),
+        (("report", "x.json", "--titel", "y"), "--title", set()),
+        (("replay", "x.json", "--blocks", "many"), "--blocks", set()),
+        (("replay", "x.json", "--panel"), "--panel", set()),
+    ],
+)
+def test_an_option_of_another_verb_is_told_with_that_verb(walkback, words, option, verbs):
+    status, _, error = walkback(*words)
+    assert status == 2
+    assert option in error
+    assert {verb for verb in VERBS if f"`walkback {verb}`" in error} == verbs
+    assert not verbs or "Possible options" not in error
 
 
 def test_a_word_is_no_list_of_norms(walkback, tmp_path):

@@ -174,7 +174,7 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         target = followed(target) if target.is_symlink() else target
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a directory that exists.") from None
+        raise not_written(target, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -192,6 +192,15 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return target
+
+
+def not_written(target: Path, error: OSError) -> InputError:
+    """That a file cannot be written where it is to be."""
+    if not target.parent.is_dir():
+        return InputError(f"cannot write {target}: {error.strerror}. Give a path in a directory that exists.")
+    # Some directories, such as /proc, say of a new file that it is not there.
+    why = f"no file can be made in {target.parent}" if error.errno == errno.ENOENT else error.strerror
+    return InputError(f"cannot write {target}: {why}. Write elsewhere.")
 
 
 def followed(link: Path) -> Path:
