@@ -153,6 +153,22 @@ def test_what_replay_writes_it_reads(walkback, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("h_0=h0,h_1=h1", (), "rests on (a) alone; (b), (c), (d) not measured. Any of these may still fire"),
+        ("h_0=h0,g_1=g1", ("--blocks", "1"), "rests on (b) alone; (a), (c), (d) not measured"),
+        ("h_0=h0,h_1=h1,g_1=g1", ("--blocks", "2"), "rests on (b) alone; (c), (d) not measured, (a) undecided"),
+        ("h_0=h0,h_1=h1,g_1=g1", ("--h-norm-explosion-ratio", "1.01"), ""),
+    ],
+)
+def test_how_little_a_pass_rests_on_is_said(walkback, tmp_path, columns, options, words):
+    (tmp_path / "log.csv").write_text("h0,h1,g1\n8,9,1e-3\n")
+    status, printed, _ = walkback("replay", tmp_path / "log.csv", "--map", columns, *options)
+    assert status == (0 if words else 1)
+    assert (f"log: the verdict {words}" in printed) if words else ("rests on" not in printed)
+
+
+@pytest.mark.parametrize(
     ("words", "option", "verbs"),
     [
         (("report", "x.json", "--panel", "calibrated"), "--panel", {"diagnose", "replay"}),
