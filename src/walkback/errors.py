@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def _by_number(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -45,9 +45,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         One or two sentences.
     """
     names = sorted(known, key=_by_number)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    suggestion = f"Did you mean {near[0]!r}? " if near else ""
-    return f"{suggestion}Known: {', '.join(names)}."
+    return f"{nearest(name, names)}Known: {', '.join(_in_ranges(names))}."
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """The question whether the nearest known name was meant, with a space behind it; nothing where none is near.
+
+    A number is never misspelt: 99 is no nearer to 9 than to 10.
+    """
+    near = [] if name.isdecimal() else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]!r}? " if near else ""
+
+
+def _in_ranges(names: list[str]) -> list[str]:
+    """Sorted names, where numbers that follow each other are one range: 1 to 15."""
+    numbers = [name for name in names if name.isdecimal()]
+    if len(numbers) < 3 or numbers != [str(n) for n in range(int(numbers[0]), int(numbers[-1]) + 1)]:
+        return names
+    return [f"{numbers[0]} to {numbers[-1]}", *(name for name in names if not name.isdecimal())]
 
 
 class WalkbackError(Exception):

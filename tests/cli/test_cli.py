@@ -66,6 +66,12 @@ def misspelt():
 def nothing():
     return None
 
+def number():
+    return 3
+
+def half():
+    return {"model": pair()[0]}
+
 def failing():
     raise ValueError("the disk of the user is on fire")
 
@@ -154,6 +160,8 @@ def test_how_the_network_is_divided_and_called(script, tmp_path):
         ("no_colon.py", "expected file.py:function"),
         ("{script}:absent", "has no function 'absent'"),
         ("{script}:nothing", "returned NoneType; expected (model, batches)"),
+        ("{script}:number", "number returned int; expected (model, batches).\n"),
+        ("{script}:half", "half returned a mapping with model; expected 'model' and 'eval_batches'"),
         ("{script}:failing", "raised ValueError: the disk of the user is on fire (at"),
         ("{script}:misspelt", "'frozen_baseline' that diagnose does not take. Did you mean 'frozen_baseline_acc'?"),
         ("not_a_package_at_all:make", "raised ModuleNotFoundError"),

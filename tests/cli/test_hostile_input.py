@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from walkback.cli import main
+from walkback.cli.entry import VERBS
 from walkback.lab.runs.ids import run_id_of
 from walkback.protocol.schema import write_whole
 
@@ -110,12 +111,12 @@ def test_a_letter_that_is_none_is_refused(walkback, tmp_path):
         "lab", "study", "ablation", audit, "--results", tmp_path / "r", "--markdown", tmp_path / "m"
     )
     assert status == 2
-    assert "readings.0.letter: expected a letter" in error
+    assert "readings.0.letter is ']'; expected a letter" in error
     assert not (tmp_path / "r").exists()
 
 
 LOGS = [
-    ("log.csv", "epoch,h0,h1,g0,g1\n1,1,2,1,1,7,8\n", "row 1 has more cells than the heading"),
+    ("log.csv", "epoch,h0,h1,g0,g1\n1,1,2,1,1,7,8\n", "line 2 has more cells than the header row"),
     ("log.csv", "epoch,h0,h0,g0,g1\n1,1,2,1,1\n", "several columns called h0"),
     ("log.csv", "epoch,h0,h1,g0,g1\ninf,1,2,1,1\n", "expected a number"),
     ("log.csv", "epoch,h0,h1,g0,g1\n1,-1,2,1,1\n", "a norm is 0 or more"),
@@ -131,6 +132,60 @@ def test_logs_that_cannot_be_right_are_refused(walkback, tmp_path, name, text, w
     status, _, error = walkback("replay", tmp_path / name, "--map", SITES)
     assert status == 2
     assert words in error
+
+
+def test_what_replay_writes_it_reads(walkback, tmp_path):
+    (tmp_path / "log.csv").write_text("h0,h1,g1\n8,9,1e-3\n8,900,1e-9\n")
+    judged = walkback("replay", tmp_path / "log.csv", AUDIT, "--map", "h_0=h0", "--json", tmp_path / "none.json")
+    assert judged[0] == 2
+    assert not (tmp_path / "none.json").exists()
+    sites = ["--map", "h_0=h0,h_1=h1,g_1=g1"]
+    assert walkback("replay", tmp_path / "log.csv", *sites, "--json", tmp_path / "a.json")[0] == 1
+    status, printed, _ = walkback("replay", tmp_path / "a.json", AUDIT, "--json", tmp_path / "b.json")
+    assert status == 1
+    assert "walk-back a b" in printed
+    once, twice = (
+        [(e["name"], e["verdict"]) for e in json.loads((tmp_path / n).read_text())] for n in ("a.json", "b.json")
+    )
+    assert twice[:1] == once
+    assert len(twice) > 1
+    assert walkback("replay", tmp_path / "a.json", "--h-norm-explosion-ratio", "1e4", "--g-norm-floor", "1e-12")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("h_0=h0,h_1=h1", (), "rests on (a) alone; (b), (c), (d) not measured. Any of these may still fire"),
+        ("h_0=h0,g_1=g1", ("--blocks", "1"), "rests on (b) alone; (a), (c), (d) not measured"),
+        ("h_0=h0,h_1=h1,g_1=g1", ("--blocks", "2"), "rests on (b) alone; (c), (d) not measured, (a) undecided"),
+        ("h_0=h0,h_1=h1,g_1=g1", ("--h-norm-explosion-ratio", "1.01"), ""),
+    ],
+)
+def test_how_little_a_pass_rests_on_is_said(walkback, tmp_path, columns, options, words):
+    (tmp_path / "log.csv").write_text("h0,h1,g1\n8,9,1e-3\n")
+    status, printed, _ = walkback("replay", tmp_path / "log.csv", "--map", columns, *options)
+    assert status == (0 if words else 1)
+    assert (f"log: the verdict {words}" in printed) if words else ("rests on" not in printed)
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "verbs"),
+    [
+        (("report", "x.json", "--panel", "calibrated"), "--panel", {"diagnose", "replay"}),
+        (("report", "x.json", "--map", "h_0=a"), "--map", {"replay"}),
+        (("replay", "x.json", "--html", "x.html"), "--html", {"diagnose", "report"}),
+        (("replay", "x.json", "--nowhere"), "--nowhere", set()),
+        (("report", "x.json", "--titel", "y"), "--title", set()),
+        (("replay", "x.json", "--blocks", "many"), "--blocks", set()),
+        (("replay", "x.json", "--panel"), "--panel", set()),
+    ],
+)
+def test_an_option_of_another_verb_is_told_with_that_verb(walkback, words, option, verbs):
+    status, _, error = walkback(*words)
+    assert status == 2
+    assert option in error
+    assert {verb for verb in VERBS if f"`walkback {verb}`" in error} == verbs
+    assert not verbs or "Possible options" not in error
 
 
 def test_a_word_is_no_list_of_norms(walkback, tmp_path):

@@ -155,3 +155,20 @@ def test_an_answer_whose_page_cannot_be_written_is_not_kept(folder, monkeypatch,
     assert ended.value.code == 2
     assert re.match(r"walkback: cannot write .*a\.json: File exists\.", capsys.readouterr().err)
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no directory here that takes no files")
+@pytest.mark.parametrize(
+    "words", ["report a.json --csv made.csv --html /proc/x.html", "replay a.json --json /proc/x.json"]
+)
+def test_a_directory_that_takes_no_files_is_not_said_to_be_missing(folder, monkeypatch, capsys, words):
+    before = contents(folder)
+    status, error = run(monkeypatch, capsys, *words.split())
+    assert status == 2
+    assert "no file can be made in /proc" in error
+    assert "No such file" not in error
+    assert contents(folder) == before  # the other output neither
+    with pytest.raises(InputError, match="no file can be made in /proc"):
+        write_whole("/proc/x.json", "{}")
+    with pytest.raises(InputError, match=r"cannot write nowhere/x\.json: No such file.*directory that exists"):
+        write_whole("nowhere/x.json", "{}")

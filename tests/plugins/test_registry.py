@@ -7,7 +7,7 @@ import pytest
 import walkback
 from walkback import registry
 from walkback.addresses import allow
-from walkback.errors import InputError, UnknownName
+from walkback.errors import InputError, UnknownName, did_you_mean
 from walkback.protocol.diagnostics.known import known, thresholds
 from walkback.registry import GROUPS, Registry, open_registry
 
@@ -196,3 +196,11 @@ def test_a_panel_of_diagnostics_by_address_is_measured_and_judged(module):
         model, [(torch.randn(16, 4), torch.randint(8, (16,)))], blocks=["1"], panel="wide:PANEL", gradients=False
     )
     assert (report.reading("z").value, report.outcome, report.decided_by) == (8.0, "fail", ("z",))
+
+
+def test_a_number_is_never_misspelt_and_numbers_are_told_as_a_range():
+    numbers = [str(number) for number in range(1, 16)]
+    assert did_you_mean("99", numbers) == "Known: 1 to 15."
+    assert did_you_mean("99", [*numbers, "mine"]) == "Known: 1 to 15, mine."
+    assert did_you_mean("2", ["1", "3", "4"]) == "Known: 1, 3, 4."
+    assert did_you_mean("blocks.99", ["blocks.9"]) == "Did you mean 'blocks.9'? Known: blocks.9."

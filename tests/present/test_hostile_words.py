@@ -70,7 +70,7 @@ def test_words_that_are_not_free_are_refused_in_a_printable_sentence(path):
 
 @pytest.mark.parametrize("verdict", ["Trustworthy", "trustworthy ", "needs walk-back", "=1+1", "incomplete"])
 def test_a_verdict_that_no_walkback_gives_is_refused(verdict):
-    with pytest.raises(RecordError, match="verdict: expected 'trustworthy', 'needs walk-back: ' and reasons"):
+    with pytest.raises(RecordError, match=r"verdict is .*; expected 'trustworthy', 'needs walk-back: ' and reasons"):
         DiagnosticReport.from_dict(RECORD | {"verdict": verdict})
 
 

@@ -445,6 +445,8 @@ def test_other_errors_of_the_training_function_are_left_as_they_are(data):
         ({"train_fn": None}, "train_fn is None; expected a function that trains"),
         ({"make_model": Net()}, r"make_model is a Net, not a function.*make_model=lambda: Net\(…\)"),
         ({"make_model": 3}, "make_model is a int, not a function; expected one that builds"),
+        ({"make_model": lambda: None}, "make_model returned None; it must return the new network"),
+        ({"make_model": dict}, "make_model returned {}; it must return the new network"),
         ({"config": [1]}, r"config is \[1\]; expected a mapping"),
         ({"train_fn": lambda: None}, r"train_fn\(\) cannot be called as train_fn\(model\): too many positional"),
         ({"config": {"rate": 1}}, r"train_fn\(model, rate=…\): got an unexpected keyword argument 'rate'"),

@@ -135,7 +135,17 @@ def test_a_network_whose_only_part_is_called_module_keeps_its_names():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [(3, "a function that"), ({}, "missing"), (ResMLP(depth=2), "missing"), (lambda: 5, "is 5")]
+    ("given", "words"),
+    [
+        (3, "a function that"),
+        ({}, "the weights given lack "),
+        (lambda: 5, "is 5"),
+        (ResMLP(depth=2), r"the weights given lack blocks\.2\.\S+, which has shape \(.+\) in the model"),
+        (
+            {"stem.weight": torch.zeros(4, INPUT)},
+            r"the weights given have \S+ with shape \(.+\), which has shape \(.+\) in the model",
+        ),
+    ],
 )
 def test_what_is_no_start_of_this_network_is_refused(given, words):
     with pytest.raises(InputError, match=words):

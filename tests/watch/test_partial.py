@@ -132,6 +132,18 @@ def test_non_finite_values_fire_before_all_else():
     assert partial_audit(known).verdict == "needs walk-back: non-finite values"
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(("letter", "name", "site"), [("a", "residual_norms", "h_4"), ("b", "bp_grad_norms", "g_4")])
+@pytest.mark.parametrize("panel", ["april2026", "june2026", "calibrated"])
+def test_the_diagnostic_that_reads_what_is_not_finite_fires_and_no_other(letter, name, site, value, panel):
+    norms = {"residual_norms": {0: 8.7, 4: 9.4}, "bp_grad_norms": {4: 4e-3}}
+    norms[name] = norms[name] | {4: value}
+    report = partial_audit(PartialMeasurements(blocks=4, **norms), panel=panel)
+    assert (report.outcome, report.decided_by) == ("fail", (letter,))
+    assert report.reading(letter).sentence.startswith(f"{site} holds NaN or Inf")
+    assert report.verdict == "needs walk-back: non-finite values"
+
+
 def test_complete_records_are_judged_exactly():
     report = AUDIT["dfa_s42"]
     known = PartialMeasurements(
@@ -143,7 +155,7 @@ def test_complete_records_are_judged_exactly():
 
 
 def test_sites_that_the_network_does_not_have():
-    with pytest.raises(InputError, match="names site 5, but 4 blocks have the sites 0 … 4"):
+    with pytest.raises(InputError, match="names site 5, but the sites of 4 blocks are 0 … 4"):
         partial_audit(PartialMeasurements(blocks=4, residual_norms={0: 1.0, 5: 2.0}))
     with pytest.raises(InputError, match="blocks"):
         PartialMeasurements(blocks=0)

@@ -34,6 +34,22 @@ def test_a_list_of_own_reports_keeps_the_order(tmp_path):
     assert [e.name for e in replay(path)] == ["z_s1", "a_s1", "m_s1"]
 
 
+def test_the_reports_of_a_replay_are_judged_again_as_any_report(tmp_path):
+    reports = [judge(EXPLODED, method_name="x", seed=seed) for seed in (1, 2)]
+    beside = {"source": "log.csv", "recorded_verdict": "fine", "course": {"measured": 3}}
+    entries = [{"name": f"row {r.seed}"} | beside | r.to_dict() for r in reports]
+    entries[1]["verdict"] = "trustworthy"  # what a file says of itself is not believed
+    path = tmp_path / "replayed.json"
+    path.write_text(json.dumps(entries))
+    found = replay(path)
+    assert [entry.name for entry in found] == ["row 1", "row 2"]
+    assert [entry.report.verdict for entry in found] == [reports[0].verdict] * 2
+    assert found[0].report == reports[0]
+    assert found[1].report.stored.verdict == "trustworthy"
+    (entry, _) = replay(path, DiagnosticThresholds(h_norm_explosion_ratio=1000))
+    assert entry.report.verdict == "trustworthy"
+
+
 def test_nan_strings_in_a_record_are_non_finite_not_passed(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"method": "x", "seed": 1, "h_norms": ["NaN", 1.0], "g_norms": [1e-3, 1e-3]}]))
@@ -51,7 +67,10 @@ def test_nan_strings_in_a_record_are_non_finite_not_passed(tmp_path):
         ('{"reports": {}}', "holds no networks"),
         ('{"reports": {"a": {"x": 1}}}', "report a holds no measurements"),
         ('[{"h_norms": [1, "x"]}]', "row 0.*residual_norms.1"),
-        ('[{"h_norms": [1, 2], "g_norms": [1]}]', "numbers of sites differ"),
+        (
+            '[{"h_norms": [1, 2], "g_norms": [1]}]',
+            "numbers of sites differ: residual_norms has 2 values and bp_grad_norms has 1 value; expected",
+        ),
         ('[{"h_norms": [1, 2], "acc": 61.5}]', "divide percentages by 100"),
         ('{"schema_version": 99, "readings": []}', "schema_version 99; this walkback reads the versions 1 and 2"),
         ('{"schema_version": 1, "readings": [], "surprise": 1}', "surprise"),

@@ -192,6 +192,9 @@ def test_all_required_makes_a_trace_incomplete():
     ("columns", "blocks", "error", "expected"),
     [
         ("h_0=in,h_2=nowhere", None, RecordError, r"no column 'nowhere'\. Its columns: ep, in, mid, out, grad, val\."),
+        ("h_0=in,h_2=ouut", None, RecordError, r"no column 'ouut'\. Did you mean 'out'\?"),
+        ("in=h_0,h_2=out", None, InputError, r"in=h_0; expected NAME=COLUMN\. Did you reverse them\? Write h_0=in"),
+        ("h_0=in,h_0=mid,h_2=out", None, InputError, "h_0 twice"),
         ("h_0=in,hL=out", None, InputError, "unknown value 'hL'"),
         ("acc=val", None, InputError, "names no site"),
         ("h_0", None, InputError, "name=column pairs"),
@@ -211,11 +214,16 @@ def test_a_map_that_does_not_fit_is_refused_with_what_there_is(tmp_path, columns
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.csv", "h,k\nx,1\n", "row 1, column 'h' holds 'x'; expected a number"),
-        ("a.csv", "", "is empty"),
-        ("a.csv", "h,k\n1\n1,2\n", "row 1 has 1 cells"),
+        ("a.csv", "h,k\nx,1\n", "line 2, column 'h' holds 'x'; expected a number"),
+        ("a.csv", "", "is empty; expected a header row"),
+        ("a.csv", "h,k\n", "has a header row and no row below it"),
+        # Lines are those that an editor counts: with the header row, and with blank ones.
+        ("a.csv", "h,k\n1,2\n\n3,abc\n", "line 4, column 'k' holds 'abc'"),
+        ("a.jsonl", '{"h": 1, "k": 2}\n\n{"h": 1, "k": "abc"}\n', "line 3, column 'k' holds 'abc'"),
+        ("a.csv", "h,k\n1\n1,2\n", "line 2 has 1 cell where the header row has 2"),
+        ("a.csv", "h,k\n\n1,2\n1,2,3\n", "line 4 has more cells"),
         ("a.csv", "h,k\n,\n", "no row holds the size"),
-        ("a.jsonl", '{"h": 1, "k": 2}\n[1]\n', "row 2 is list"),
+        ("a.jsonl", '{"h": 1, "k": 2}\n[1]\n', "line 2 is list"),
         ("a.jsonl", '{"h": 1, "k": 2}\nnonsense\n{}\n', "line 2 is not JSON"),
         ("a.jsonl", '{"h": [1], "k": 2}\n{}\n', "expected a number"),
     ],
@@ -233,3 +241,9 @@ def test_an_empty_trace_and_an_offline_run_of_wandb(tmp_path):
     (tmp_path / "run-x.wandb").write_bytes(b":W&B")
     with pytest.raises(RecordError, match="no public reader"):
         replay(tmp_path / "run-x.wandb")
+
+
+def test_a_pair_the_wrong_way_round_is_seen_where_both_words_are_names_of_values(tmp_path):
+    path = write_csv(tmp_path / "log.csv", [{"loss": 1.0, "k": 2.0}])
+    with pytest.raises(RecordError, match=r"loss=h_0; .*Write h_0=loss"):
+        replay(path, columns="loss=h_0,h_1=k")

@@ -275,7 +275,7 @@ def test_the_traces_of_the_zoo_go_through_the_same_reader(tmp_path):
             '{"trace_version": 9, "network": "x", "run": "y"}',
             "line 1 begins a trace of version 9; this walkback reads 1",
         ),
-        ('{"trace_version": 1, "network": "x"}', "line 1 is not what a trace begins with: run: Field required"),
+        ('{"trace_version": 1, "network": "x"}', "line 1 is not what a trace begins with: run is missing"),
         ('{"trace_version": 1, "network": "x", "ru', "line 1 is not a line of a trace"),
     ],
 )

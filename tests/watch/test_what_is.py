@@ -89,9 +89,26 @@ def test_what_is_neither_json_nor_a_log_is_refused(tmp_path, text):
         what_is(tmp_path / "a.json")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"dear reviewer\nhello\n", "begins with 'dear reviewer'"),
+        (b"\n  " + b"n" * 1000, f"begins with '{'n' * 29}…'"),
+        (b'{"a": 1,\n "b" 2}', "line 2, column 6"),
+        (b"caf\xe9", r"UTF-8 \(byte 4\)"),
+    ],
+)
+def test_text_that_is_no_json_is_told_without_the_words_of_a_parser(tmp_path, text, words):
+    (tmp_path / "note.txt").write_bytes(text)
+    with pytest.raises(RecordError, match=f"is not JSON: .*{words}") as refused:
+        what_is(tmp_path / "note.txt")
+    assert "char " not in str(refused.value)
+    assert "codec" not in str(refused.value)
+
+
 def test_a_folder_of_nothing_and_a_file_that_is_not_there_are_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "none.json"):
-        with pytest.raises(RecordError, match="cannot read"):
+    for path, why in ((tmp_path, "it is a directory"), (tmp_path / "none.json", "no such file")):
+        with pytest.raises(RecordError, match=f"cannot read .*{why}.*directory of a run, a log as CSV"):
             what_is(path)
 
 
@@ -110,7 +127,6 @@ def test_what_came_and_what_was_expected_are_named(tmp_path, kind):
     ("name", "told"),
     [
         ("null_made.json", Kind.STUDY.value),
-        ("replayed.json", Kind.REPLAYED.value),
         ("state.json", "JSON with log_history"),
         ("list.json", "JSON, a list"),
         ("word.json", "JSON, a str"),

@@ -110,6 +110,19 @@ def _warnings_as_sentences() -> Iterator[None]:
         yield
 
 
+def _show_usage_error(error: Any) -> None:
+    """In the words of the command-line library, with the verb that has an option which this one has not."""
+    from walkback.cli.misplaced import where_it_belongs
+
+    # Of an option that is not there; one that is there and has a wrong value has no guesses.
+    elsewhere = where_it_belongs(error.option_name) if hasattr(error, "possibilities") else ""
+    if elsewhere:
+        error.possibilities = None  # a guess at what was misspelt, which nothing was
+    error.show()
+    if elsewhere:
+        complain(elsewhere)
+
+
 def run() -> None:
     """Run the command line; every error, expected or not, ends in exit status 2."""
     try:
@@ -130,7 +143,7 @@ def run() -> None:
         leave(ERROR)
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
-            error.show()  # a usage error of the command-line library, in its own words
+            _show_usage_error(error)
         elif _out_of_memory(error):
             complain(f"{_out_of_memory(error)} Give a smaller network, batch or record.")
         else:

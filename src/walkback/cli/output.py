@@ -42,6 +42,8 @@ def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path
             raise InputError(f"cannot write {path}: there is no directory {path.parent}. Make it, or write elsewhere.")
         if path.is_symlink():
             _require_an_end(path)
+        if path.is_file() or not path.exists():
+            _require_room(path.resolve())
     read = [place for each in inputs for place in _places(str(each)) if place.exists()]
     require_apart(paths, read)
     folders = {(place if place.is_dir() else place.parent).resolve() for place in read}
@@ -57,6 +59,16 @@ def _require_an_end(link: Path) -> None:
         followed(link)
     except OSError as error:
         raise InputError(f"cannot write {link}: {error.strerror}. Give another path.") from None
+
+
+def _require_room(path: Path) -> None:
+    """Make a file beside the one to be written, which is gone at once: only then is it known that one can be."""
+    from walkback.protocol.schema import not_written
+
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise not_written(path, error) from None
 
 
 def require_apart(outputs: Iterable[Path], inputs: Iterable[Path] = ()) -> None:

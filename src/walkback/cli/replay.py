@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from walkback.cli.options import RequireAllOption
+from walkback.cli.saying import say
 from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.protocol.thresholds import DiagnosticThresholds
 
@@ -34,9 +35,8 @@ def replay(
         typer.Option(
             "--map",
             metavar="NAME=COLUMN,…",
-            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all), acc, frozen_acc (or "
-            "acc_percent, frozen_acc_percent), c, "
-            "error, epoch, step, seconds, name.",
+            help="Which column is what: h_0 … h_L, g_0 … g_L (h, g: a list of all; g_1..L: a list of those), acc, "
+            "frozen_acc (or acc_percent, frozen_acc_percent), c, error, loss, epoch, step, seconds, name.",
             rich_help_panel=LOGS,
         ),
     ] = None,
@@ -96,10 +96,34 @@ def _print(judged: list[Replayed]) -> None:
     from walkback.present.traces import course_blocks, partial_blocks
 
     print_comparison([entry.report for entry in judged], names=[entry.name for entry in judged])
+    for sentence in _what_passes_rest_on(judged):
+        say(sentence)
     courses = [(e.name, e.course, e.report.warnings) for e in judged if e.course is not None]
     console = output()
     for block in (*course_blocks(courses), *partial_blocks([(e.name, e.report) for e in judged])):
         console.print(block)
+
+
+def _what_passes_rest_on(judged: list[Replayed]) -> list[str]:
+    """Of what passes with something missing, what alone was judged; networks of which the same is known together."""
+    from walkback.present.in_panel import panel_of
+    from walkback.protocol.records import State
+
+    groups: dict[str, list[str]] = {}
+    for entry in judged:
+        panel, readings = panel_of(entry.report), entry.report.readings
+        gaps = panel.gaps(readings)
+        if entry.report.outcome != "pass" or not gaps:
+            continue
+        known = [r for r in readings if panel.member(r.letter) is not None and r.state in (State.PASS, State.FIRE)]
+        rests_on = ", ".join(panel.label(reading.letter) for reading in known) or "nothing"
+        words = f"the verdict rests on {rests_on} alone; {gaps}. Any of these may still fire."
+        groups.setdefault(words, []).append(entry.name)
+    return [f"{_listed(names)}: {words}" for words, names in groups.items()]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _write(judged: list[Replayed], path: Path) -> None:

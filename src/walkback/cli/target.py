@@ -99,8 +99,11 @@ def _arguments(result: Any, target: str) -> dict[str, Any]:
         return dict(result)
     if isinstance(result, tuple) and len(result) == 2:
         return {"model": result[0], "eval_batches": result[1]}
-    keys = f" with the keys {sorted(map(str, result))}" if isinstance(result, Mapping) else ""
-    raise InputError(
-        f"{target} returned {type(result).__name__}{keys}; expected (model, batches), or a mapping with at least "
-        "'model' and 'eval_batches', or, for JAX, 'apply', 'params', 'blocks' and 'batches'."
-    )
+    if isinstance(result, Mapping):
+        holds = ", ".join(sorted(map(str, result))) or "nothing"
+        raise InputError(
+            f"{target} returned a mapping with {holds}; expected 'model' and 'eval_batches' in it, or, "
+            "for JAX, 'apply', 'params', 'blocks' and 'batches'."
+        )
+    of = f" of {len(result)}" if isinstance(result, tuple) else ""
+    raise InputError(f"{target} returned {type(result).__name__}{of}; expected (model, batches).")

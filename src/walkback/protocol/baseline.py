@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.errors import BaselineError, WalkbackWarning
+from walkback.errors import BaselineError, InputError, WalkbackWarning
 from walkback.protocol.baseline_arguments import TrainFunction, check_arguments, check_call
 from walkback.protocol.batch_sizes import on_few
 from walkback.protocol.batches import read_batches
@@ -144,8 +144,10 @@ def _built(make_model: Callable[[], nn.Module]) -> nn.Module:
     """A new network; one that was there before is refused, for its blocks may have been trained."""
     before = torch.get_rng_state()
     model = make_model()
+    if not isinstance(model, nn.Module):
+        raise InputError(f"make_model returned {shortened(model)}; it must return the new network, a torch.nn.Module.")
     # Asked twice only where no weights were drawn: to build a network twice may take long.
-    if isinstance(model, nn.Module) and torch.equal(before, torch.get_rng_state()) and make_model() is model:
+    if torch.equal(before, torch.get_rng_state()) and make_model() is model:
         raise BaselineError(
             f"make_model returned one and the same {type(model).__name__} twice, and drew no random weights for it: "
             "its blocks may be trained already. Let it build a new network on each call."

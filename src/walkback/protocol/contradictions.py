@@ -22,6 +22,8 @@ ROUNDING = 1e-4
 
 SITE_NORM = re.compile(r"([hg])_(\d{1,6})")
 """The name, in `extra`, of a norm at one site of some."""
+NORMS = {"h": "residual_norms", "g": "bp_grad_norms"}
+"""The field that holds such norms where every site is known, by their letter."""
 
 MOST = 2**53
 """Up to which a count is told apart from its neighbours as a float; nobody has counted further."""
@@ -35,6 +37,12 @@ _COUNTED = (
 _NO_REFERENCE = ("error_size", "alignment")
 """Quantities of diagnostics of the gradient that do not rest on the reference alone."""
 _NULL_AT_SITES = ("site_means", "site_sds", "site_z")
+
+
+def field_of(name: str) -> str:
+    """The field that a name of `extra` would be part of; of anything but the norm at one site, the name itself."""
+    at = SITE_NORM.fullmatch(name)
+    return NORMS[at[1]] if at is not None else name
 
 
 def contradictions(measured: Measurements) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from walkback.protocol.contradictions import field_of
 from walkback.protocol.diagnostics.known import owners, quantities
 from walkback.protocol.records import Measurements, Reading, State
 from walkback.protocol.words import NON_FINITE
@@ -53,7 +54,7 @@ def firing_on_non_finite(measured: Measurements, readings: Sequence[Reading]) ->
     found: dict[str, list[str]] = {}
     letters = {reading.letter for reading in readings}
     for name in non_finite_fields(measured):
-        owner = owners().get(name, "")
+        owner = owners().get(field_of(name), "")
         # What belongs to no diagnostic that is read here is told under the first.
         found.setdefault(owner if owner in letters else readings[0].letter, []).append(name)
     return tuple(_fired(r, found[r.letter]) if r.letter in found else r for r in readings)
@@ -68,7 +69,7 @@ def _fired(reading: Reading, fields: Sequence[str]) -> Reading:
     told = {
         "state": State.FIRE,
         "reason": NON_FINITE,
-        "sentence": f"{named} {verb} NaN or Inf: the network has diverged, and no other figure of it means anything.",
+        "sentence": f"{named} {verb} NaN or Inf: the network has diverged, and no other value of it means anything.",
         "interval": None,
         "fragile": False,
         "case": "",

@@ -49,10 +49,11 @@ def initial_weights(given: Any, model: nn.Module) -> dict[str, Tensor]:
     weights = {name.removeprefix("module.") if wrapped else name: value for name, value in weights.items()}
     for name, parameter in own.items():
         if name not in weights or weights[name].shape != parameter.shape:
-            has = f"of shape {tuple(weights[name].shape)}" if name in weights else "missing"
+            here = f"which has shape {tuple(parameter.shape)} in the model"
+            there = f"have {name} with shape {tuple(weights[name].shape)}" if name in weights else f"lack {name}"
             raise InputError(
-                f"initial= is of another network: {name} is {has} there, and {tuple(parameter.shape)} in the model. "
-                "Give the weights that this network began with."
+                f"initial= is of another network: the weights given {there}, {here}. Give the weights that this "
+                "network began with."
             )
     return weights
 

@@ -145,4 +145,16 @@ def _not_json(data: bytes, error: ValueError) -> str:
         unfinished = error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip())
         if unfinished:
             return f"breaks off at character {len(error.doc):,}; was the writing interrupted?"
-    return f"is not JSON ({error})."
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not JSON: it is no text in UTF-8 (byte {error.start + 1:,})."
+    if not isinstance(error, json.JSONDecodeError):
+        return f"is not JSON ({error})."
+    if error.pos <= len(error.doc) - len(error.doc.lstrip()):
+        return f"is not JSON: it begins with {_beginning(error.doc)!r}."
+    return f"is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+
+
+def _beginning(text: str) -> str:
+    """The first words of a text, as a message quotes them."""
+    line = text.lstrip().splitlines()[0]
+    return line if len(line) <= 30 else f"{line[:29]}…"

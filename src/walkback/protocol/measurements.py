@@ -13,6 +13,7 @@ from walkback.protocol.pairing import Answered
 from walkback.protocol.readings import Interval
 from walkback.protocol.schema import Counts, Number, Numbers, Record, plain
 from walkback.protocol.scores import Frozen, Score, ScoreNumber, out_of_range
+from walkback.protocol.wording import counted
 
 
 class Measurements(Record):
@@ -203,8 +204,10 @@ class Measurements(Record):
     @model_validator(mode="after")
     def _sites_agree(self) -> Measurements:
         lengths = {name: len(value) for name in per_site() if isinstance(value := self.value_of(name), tuple)}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"expected one value per site, but the numbers of sites differ: {lengths}")
+        first = {length: name for name, length in reversed(lengths.items())}
+        if len(first) > 1:
+            found = " and ".join(f"{name} has {counted(length, 'value')}" for length, name in reversed(first.items()))
+            raise ValueError(f"the numbers of sites differ: {found}; expected one value for each site in all of them")
         count = next(iter(lengths.values()), None)
         if count == 0:
             raise ValueError("no sites: expected the figures of h_0 … h_L")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError
@@ -64,11 +64,15 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", use_attribute_docstrings=True)
 
+    told_as: ClassVar[str] = ""
+    """What a message calls a record of this kind; the name of its class where it says nothing."""
+
     def __init__(self, **data: Any) -> None:
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise InputError(f"{type(self).__name__}: {explain(error, type(self))}") from None
+            kind = type(self)
+            raise InputError(f"{kind.told_as or kind.__name__}: {explain(error, kind)}") from None
 
     # Only a record that a caller builds by hand goes through __init__; pydantic validates loaded ones itself.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -103,14 +107,37 @@ class Record(BaseModel):
 
 
 def explain(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
-    """The faults that validation found in a record of some kind, as one sentence each."""
+    """The faults that validation found in a record of some kind, one after the other."""
     faults = [_fault(each, kind) for each in error.errors()[:5]]
     more = error.error_count() - len(faults)
-    return "; ".join(faults) + (f"; and {more} more" if more else "")
+    return ". ".join(faults) + (f". And {more} more" if more else "")
 
 
-_PLAIN = {"tuple_type": "expected a list of numbers", "list_type": "expected a list", "dict_type": "expected a mapping"}
+_EXPECTED = {
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "{le} or less",
+    "less_than": "less than {lt}",
+    "finite_number": "a finite number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("literal_error", "enum"), "{expected}"),
+    "string_type": "text",
+    "tuple_type": "a list of numbers",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+}
 """What pydantic says in words of its own, in ours."""
+
+
+def _expected(found: ErrorDetails, words: str) -> str:
+    """What a field should have held; empty where the words of whoever refused it say something else."""
+    if words.startswith("expected "):
+        return words.removeprefix("expected ")
+    limits = found.get("ctx", {})
+    plain_limits = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in limits.items()}
+    return _EXPECTED.get(found["type"], "").format(**plain_limits)
 
 
 def _no_such_field(found: ErrorDetails, kind: type[BaseModel] | None) -> str:
@@ -121,14 +148,16 @@ def _no_such_field(found: ErrorDetails, kind: type[BaseModel] | None) -> str:
 
 
 def _fault(found: ErrorDetails, kind: type[BaseModel] | None = None) -> str:
-    words = _PLAIN.get(found["type"], found["msg"].removeprefix("Value error, "))
     if found["type"] == "extra_forbidden":
         return _no_such_field(found, kind)
+    words = found["msg"].removeprefix("Value error, ")
     if not found["loc"]:
         return words
-    # Of a field that is missing, what came is the record without it.
-    came = "" if found["type"] == "missing" else f", not {shortened(found['input'])}"
-    return f"{'.'.join(map(str, found['loc']))}: {words}{came}"
+    name, came = ".".join(map(str, found["loc"])), shortened(found["input"])
+    if found["type"] == "missing":  # what came is the record without it
+        return f"{name} is missing"
+    expected = _expected(found, words)
+    return f"{name} is {came}; expected {expected}" if expected else f"{name}: {words}, not {came}"
 
 
 def write_whole(path: str | Path, content: str | bytes) -> Path:
@@ -145,7 +174,7 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         target = followed(target) if target.is_symlink() else target
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}. Give a path in a directory that exists.") from None
+        raise not_written(target, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -163,6 +192,15 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return target
+
+
+def not_written(target: Path, error: OSError) -> InputError:
+    """That a file cannot be written where it is to be."""
+    if not target.parent.is_dir():
+        return InputError(f"cannot write {target}: {error.strerror}. Give a path in a directory that exists.")
+    # Some directories, such as /proc, say of a new file that it is not there.
+    why = f"no file can be made in {target.parent}" if error.errno == errno.ENOENT else error.strerror
+    return InputError(f"cannot write {target}: {why}. Write elsewhere.")
 
 
 def followed(link: Path) -> Path:

@@ -38,3 +38,8 @@ def signed(value: float | None, digits: int = DIGITS) -> str:
     """A figure whose sign carries meaning, so a plus is written too."""
     text = written(value, digits)
     return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things: 1 block, 2 blocks."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

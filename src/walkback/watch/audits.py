@@ -23,9 +23,9 @@ def networks(found: Found) -> Iterator[Network]:
     read = _READERS.get(found.kind)
     if read is None:
         raise RecordError(
-            f"{found.path} is {found.told}, not a record that walkback knows. Expected a walkback report, an audit "
-            "with 'reports', or a list of rows with 'h_norms' and 'g_norms'. The columns of another program's log are "
-            "named in `walkback replay LOG --map …`."
+            f"{found.path} is {found.told}, not a record that walkback knows. Expected a walkback report, what "
+            "`walkback replay --json` wrote, an audit with 'reports', or a list of rows with 'h_norms' and 'g_norms'. "
+            "The columns of another program's log are named in `walkback replay LOG --map …`."
         )
     count = 0
     for network in read(found.content, found.path):
@@ -37,10 +37,27 @@ def networks(found: Found) -> Iterator[Network]:
 
 def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
     report = DiagnosticReport.from_dict(data, str(path))
-    name = _name(report.method_name, report.seed) or path.stem
+    yield _own(report, _name(report.method_name, report.seed) or path.stem)
+
+
+def _own(report: DiagnosticReport, name: str) -> Network:
     about = {key: getattr(report, key) for key in ABOUT}
     said = report.stored.verdict if report.stored is not None else report.verdict
-    yield name, about | {"verdict": said, "stored": report.stored}, report.measurements
+    return name, about | {"verdict": said, "stored": report.stored}, report.measurements
+
+
+_BESIDE = ("name", "source", "recorded_verdict", "course")
+"""What `walkback replay --json` writes of a network beside its report."""
+
+
+def replayed_report(entry: dict[str, Any], source: str) -> DiagnosticReport:
+    """The report in one entry of what `walkback replay --json` wrote, judged again as any report is."""
+    return DiagnosticReport.from_dict({key: value for key, value in entry.items() if key not in _BESIDE}, source)
+
+
+def _replayed(data: list[dict[str, Any]], path: Path) -> Iterator[Network]:
+    for entry in data:
+        yield _own(replayed_report(entry, str(path)), str(entry.get("name") or path.stem))
 
 
 def _audit(data: dict[str, Any], path: Path) -> Iterator[Network]:
@@ -119,6 +136,7 @@ def _name(method: str, seed: int | None) -> str:
 
 _READERS: dict[Kind, Callable[[Any, Path], Iterator[Network]]] = {
     Kind.REPORT: _own_report,
+    Kind.REPLAYED: _replayed,
     Kind.AUDIT: _audit,
     Kind.PUBLISHED: _audit,
     Kind.ROWS: _rows,

@@ -34,7 +34,7 @@ def event_rows(path: Path) -> list[Row]:
             rows.setdefault(step, {STEP: step})[tag] = value
     if not rows:
         raise RecordError(f"{path} holds no scalars; expected TensorBoard events with norms of the stream.")
-    return [rows[step] for step in sorted(rows)]
+    return [Row(f"step {step}", rows[step]) for step in sorted(rows)]
 
 
 def _scalar_tensors(events: Iterable[Any]) -> Iterable[tuple[int, float]]:
@@ -48,7 +48,7 @@ def _scalar_tensors(events: Iterable[Any]) -> Iterable[tuple[int, float]]:
 
 def own_columns(rows: Iterable[Row]) -> ColumnMap | None:
     """The map for events that walkback's own log wrote; None where there are none of those."""
-    tags = {tag for row in rows for tag in row}
+    tags = {tag for row in rows for tag in row.values}
     columns = {f"h_{tag.removeprefix(HIDDEN)}": tag for tag in tags if tag.startswith(HIDDEN)}
     columns |= {f"g_{tag.removeprefix(GRADIENT)}": tag for tag in tags if tag.startswith(GRADIENT)}
     if not columns:

@@ -11,7 +11,9 @@ from typing import Any
 from walkback.errors import InputError, RecordError
 from walkback.protocol.schema import parse_json
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.watch.column_map import ColumnMap, Row, blocks_in, norms_by_site
+from walkback.protocol.wording import counted
+from walkback.watch.column_map import ColumnMap, Row
+from walkback.watch.log_sites import blocks_of, norms_by_site
 from walkback.watch.loss_course import LossCourse
 from walkback.watch.moment import At
 from walkback.watch.partial import PartialMeasurements, partial_audit
@@ -35,13 +37,15 @@ class LogColumns:
 
 
 def csv_rows(path: Path) -> list[Row]:
-    """The rows of a CSV file with a heading."""
+    """The rows of a CSV file with a header row."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            heading = file.readline()
+            header = file.readline()
             file.seek(0)
-            table = csv.DictReader(file, delimiter=_separator(path, heading))
-            columns, rows = list(table.fieldnames or ()), list[Row](table)
+            table = csv.DictReader(file, delimiter=_separator(path, header))
+            columns = list(table.fieldnames or ())
+            # The reader's own count, of lines: blank ones, and those inside of quotes, are no rows.
+            rows = [Row(f"line {table.line_num}", values) for values in table]
     except UnicodeDecodeError as error:
         raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
     except OSError as error:
@@ -49,30 +53,33 @@ def csv_rows(path: Path) -> list[Row]:
     except (ValueError, csv.Error) as error:
         raise RecordError(f"cannot read {path} as CSV: {error}.") from None
     if not columns:
-        raise RecordError(f"{path} is empty; expected a heading and a row for each measurement.")
+        raise RecordError(f"{path} is empty; expected a header row with the names of the columns, and rows below it.")
     if not rows:
-        raise RecordError(f"{path} has a heading and no row below it; expected a row for each measurement.")
+        raise RecordError(f"{path} has a header row and no row below it; expected a row for each measurement.")
     twice = {column for column in columns if columns.count(column) > 1}
     if twice:
         raise RecordError(f"{path} has several columns called {', '.join(sorted(twice))}. Give each a name of its own.")
-    for number, row in enumerate(rows, 1):
-        if None in row:
-            raise RecordError(f"{path}, row {number} has more cells than the heading has columns ({len(columns)}).")
-        if number < len(rows) and None in row.values():
-            # The last row may be one that is being written.
-            there = sum(value is not None for value in row.values())
+    for row in rows:
+        if None in row.values:
             raise RecordError(
-                f"{path}, row {number} has {there} cells where the heading has {len(columns)} columns. Leave a cell "
-                "empty where a value was not measured."
+                f"{path}, {row.place} has more cells than the header row has columns ({len(columns)}). Put quotes "
+                "around a cell that holds the separator."
+            )
+        if row is not rows[-1] and None in row.values.values():
+            # The last row may be one that is being written.
+            there = sum(value is not None for value in row.values.values())
+            raise RecordError(
+                f"{path}, {row.place} has {counted(there, 'cell')} where the header row has {len(columns)} columns. "
+                "Leave a cell empty where a value was not measured."
             )
     return rows
 
 
-def _separator(path: Path, heading: str) -> str:
-    """Tabs in .tsv files; semicolons where the heading has those and no comma, as spreadsheets in Europe write it."""
+def _separator(path: Path, header: str) -> str:
+    """Tabs in .tsv files; semicolons where the header row has those and no comma, as European spreadsheets write it."""
     if path.suffix == ".tsv":
         return "\t"
-    return ";" if ";" in heading and "," not in heading else ","
+    return ";" if ";" in header and "," not in header else ","
 
 
 def json_rows(path: Path) -> list[Row]:
@@ -81,18 +88,21 @@ def json_rows(path: Path) -> list[Row]:
     for number, text in enumerate(whole_lines(path), 1):
         if text.strip():
             try:
-                rows.append(parse_json(text))
+                rows.append(_flat_row(parse_json(text), f"line {number}", path))
             except ValueError as error:
                 raise RecordError(f"{path}, line {number} is not JSON ({error}).") from None
-    return flat_rows(rows, path)
+    return rows
 
 
 def flat_rows(rows: Sequence[Any], path: Path) -> list[Row]:
     """Objects with dotted names in place of nested ones."""
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise RecordError(f"{path}, row {number} is {type(row).__name__}; expected one object per row.")
-    return [dict(_flat(row)) for row in rows]
+    return [_flat_row(row, f"row {number}", path) for number, row in enumerate(rows, 1)]
+
+
+def _flat_row(row: Any, place: str, path: Path) -> Row:
+    if not isinstance(row, dict):
+        raise RecordError(f"{path}, {place} is {type(row).__name__}; expected one object per row.")
+    return Row(place, dict(_flat(row)))
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -114,7 +124,7 @@ def runs_in(
     log.columns.check(rows, str(path))
     runs: dict[str, dict[At, dict[str, Any]]] = {}
     for number, row in enumerate(rows, 1):
-        values = log.columns.values(row, f"{path}, row {number}")
+        values = log.columns.values(row, f"{path}, {row.place}")
         name = values.pop("name", path.stem)
         at = _moment(values, number)
         # Loggers write the values of one epoch in several rows, each with some of the columns.
@@ -144,22 +154,20 @@ def _judged(
     policy: StopPolicy | None,
 ) -> Trail:
     trail, losses = Trail(policy, goes_back=False), LossCourse()
+    blocks = blocks_of(moments, log.blocks, str(path))
     for at, values in moments.items():
-        known, fell = _known(values, log, f"{path}, {at}"), losses.see(at, values.get("loss"))
+        known, fell = _known(values, blocks, log.loss_batch, f"{path}, {at}"), losses.see(at, values.get("loss"))
         if known is not None:
             report = partial_audit(known.model_copy(update={"training_loss": fell}), thresholds)
             trail.add(at, report, report.readings, values.get("seconds"))
     return trail
 
 
-def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasurements | None:
+def _known(values: dict[str, Any], blocks: int | None, loss_batch: int, where: str) -> PartialMeasurements | None:
     """What one moment holds; None where no site was recorded."""
-    blocks = log.blocks or blocks_in(values)
     if blocks is None:
-        if not any(key[0] in "hg" for key in values):
-            return None
-        raise InputError(f"{where}: the number of blocks is not known from the columns. Give it with --blocks.")
-    hiddens, grads = (norms_by_site(values, letter, blocks) for letter in "hg")
+        return None
+    hiddens, grads = (norms_by_site(values, letter, blocks, where) for letter in "hg")
     if not hiddens and not grads:
         return None
     for key in ("acc", "frozen_acc"):
@@ -173,7 +181,7 @@ def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasur
         known = PartialMeasurements(
             blocks=blocks,
             residual_norms=hiddens,
-            bp_grad_norms={site: norm * log.loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
+            bp_grad_norms={site: norm * loss_batch / REFERENCE_BATCH for site, norm in grads.items()},
             cross_batch_stability=values.get("c"),
             error_size=values.get("error"),
             headline_acc=accuracy,
@@ -181,7 +189,7 @@ def _known(values: dict[str, Any], log: LogColumns, where: str) -> PartialMeasur
         )
         known.measurements()
     except InputError as error:
-        raise RecordError(f"{where}: {error}.") from None
+        raise RecordError(f"{where}: {str(error).rstrip('.')}.") from None
     return known
 
 

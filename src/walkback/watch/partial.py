@@ -11,10 +11,12 @@ from typing import Any
 from pydantic import Field
 
 from walkback.errors import InputError
+from walkback.protocol.contradictions import NORMS
 from walkback.protocol.judge import judge
 from walkback.protocol.records import DiagnosticReport, Measurements, TrainingLoss
 from walkback.protocol.schema import Number, Record
 from walkback.protocol.thresholds import DiagnosticThresholds
+from walkback.protocol.wording import counted
 
 
 class PartialMeasurements(Record):
@@ -63,7 +65,7 @@ class PartialMeasurements(Record):
             for name in ("cross_batch_stability", "error_size", "headline_acc", "frozen_baseline_acc", "training_loss")
         }
         extra: dict[str, float] = {}
-        for name, letter in (("residual_norms", "h"), ("bp_grad_norms", "g")):
+        for letter, name in NORMS.items():
             known: dict[int, float] = getattr(self, name)
             if len(known) == self.blocks + 1:
                 fields[name] = tuple(known[site] for site in range(self.blocks + 1))
@@ -115,9 +117,8 @@ def partial_audit(
 
 
 def _check_sites(known: PartialMeasurements) -> None:
-    for name in ("residual_norms", "bp_grad_norms"):
+    for name in NORMS.values():
         beyond = [site for site in getattr(known, name) if not 0 <= site <= known.blocks]
         if beyond:
-            raise InputError(
-                f"{name} names site {beyond[0]}, but {known.blocks} blocks have the sites 0 … {known.blocks}."
-            )
+            sites = f"the sites of {counted(known.blocks, 'block')} are 0 … {known.blocks}"
+            raise InputError(f"{name} names site {beyond[0]}, but {sites}.")

@@ -73,7 +73,8 @@ def replay(
         require_all: True makes a verdict `incomplete` where a diagnostic of the panel was not measured.
         panel: which panel decides; `april2026` where none is named.
         columns: for logs of other programs, which column holds which value:
-            `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`, or the same as a mapping.
+            `h_0=a,h_L=b,g_2=c,acc=val_acc,epoch=epoch`, or the same as a mapping. `h` and `g` are columns of lists
+            with one value for each site, `g_1..L` of lists of those.
         blocks: for logs, the number of blocks L, where the columns do not show it.
         loss_batch: for logs, over how many samples the loss behind the recorded gradients was averaged; 128 is the
             published convention.
@@ -207,7 +208,7 @@ def _runs(
     if log is None:
         columns = own_columns(rows)
         if columns is None:
-            there = list(dict.fromkeys(column for row in rows for column in row))
+            there = list(dict.fromkeys(column for row in rows for column in row.values))
             raise InputError(
                 f"{found.path} is a log of another program. Say which column holds which value with --map, such as "
                 f"--map {_suggested(there)}. Its columns: {', '.join(there[:40]) or 'none'}."

@@ -70,6 +70,8 @@ def what_is(path: Path) -> Found:
         return Found(Kind.EVENTS, path)
     if path.suffix in (".csv", ".tsv"):
         return Found(Kind.TABLE, path)
+    if not path.is_file():
+        _refuse(path)
     first = _first_object(path)
     if _is_line_of_trace(first):  # without reading the rest, which may be long
         return Found(Kind.TRACE, path)
@@ -80,6 +82,18 @@ def what_is(path: Path) -> Found:
             raise
         return Found(Kind.LINES, path)
     return Found(kind_of(data), path, data)
+
+
+def _refuse(path: Path) -> None:
+    """What is no file, and no directory of a kind that is read; a pipe is neither, and can be read."""
+    expected = (
+        "expected a report, an audit or a trace of walkback, the directory of a run, a log as CSV or JSON lines, or "
+        "event files of TensorBoard"
+    )
+    if path.is_dir():
+        raise RecordError(f"cannot read {path}: it is a directory, and holds no run, trace or event files; {expected}.")
+    if not path.exists():
+        raise RecordError(f"cannot read {path}: there is no such file; {expected}.")
 
 
 def require(path: Path, kind: Kind, otherwise: str) -> Any:

@@ -53,7 +53,7 @@ def test_what_is_on_record_has_its_shape():
 
 @pytest.mark.parametrize("name", REQUIRED)
 def test_every_field_that_is_read_must_be_there(name):
-    with pytest.raises(RecordError, match=rf"run.json is corrupt.*{name}: Field required"):
+    with pytest.raises(RecordError, match=rf"run.json is corrupt.*{name} is missing"):
         require_result({key: value for key, value in RESULT.items() if key != name}, "run.json")
 
 
@@ -72,7 +72,7 @@ def test_an_accuracy_that_was_edited_in_one_place_is_refused(place):
 
 @pytest.mark.parametrize("name", ["id", "baseline"])
 def test_an_id_in_an_audit_leads_nowhere_else(name):
-    with pytest.raises(RecordError, match=f"{name}: "):
+    with pytest.raises(RecordError, match=f"{name} is "):
         require_shape(RowShape, ROW | {name: "../../x"}, "audit_x.json")
 
 

@@ -19,6 +19,7 @@ from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
 from walkback.protocol.schema import naming_source, read_json
+from walkback.watch.audits import replayed_report
 from walkback.watch.replay import replay, traced
 from walkback.watch.summary import trail_of
 from walkback.watch.trace_line import TraceLine
@@ -76,7 +77,7 @@ def _in_file(found: Found, store: RunStore) -> Iterator[Network]:
     elif found.kind is Kind.REPORT:
         yield Network(DiagnosticReport.from_dict(found.content, str(path)))
     elif found.kind is Kind.REPLAYED:
-        yield from (_replayed(entry, str(path)) for entry in found.content)
+        yield from (Network(replayed_report(entry, str(path))) for entry in found.content)
     else:
         yield from _recorded(found)
 
@@ -112,12 +113,6 @@ def _columns(message: str) -> str:
     """The columns of the log, as the refusal has them."""
     _, named, columns = message.partition("Its columns:")
     return f" {named}{columns}" if named else ""
-
-
-def _replayed(entry: dict[str, Any], source: str) -> Network:
-    """One entry of what `walkback replay --json` wrote."""
-    beside = ("name", "source", "recorded_verdict", "course")
-    return Network(DiagnosticReport.from_dict({k: v for k, v in entry.items() if k not in beside}, source))
 
 
 def _beside(path: Path, result: Mapping[str, Any]) -> dict[str, Any] | None:

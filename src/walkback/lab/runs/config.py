@@ -40,6 +40,7 @@ class RunConfig(Record):
 
     # A seed of `true` or a rate of "0.1" is a slip; what it was meant to be is not ours to guess.
     model_config = ConfigDict(strict=True)
+    told_as = "settings of a run"
 
     method: str
     architecture: str
