@@ -267,7 +267,11 @@ def test_studies_need_no_torch(made, tmp_path):
             RecordError,
             "not the result of",
         ),
-        (lambda r: write_run(r, "aaa", [{"epoch": "first"}]), RecordError, "entry 0 of its trace, is corrupt.*epoch is "),
+        (
+            lambda r: write_run(r, "aaa", [{"epoch": "first"}]),
+            RecordError,
+            "entry 0 of its trace, is corrupt.*epoch is ",
+        ),
         (lambda r: write(r / "audit_made.json", {"audit_version": 1}), RecordError, "is corrupt"),
         (lambda r: write(r / "audit_made.json", {"audit_version": 99}), RecordError, "is an audit of version 99"),
         (lambda r: (r / "audit_made.json").unlink(), InputError, "there is no audit in"),
