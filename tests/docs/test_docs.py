@@ -137,6 +137,12 @@ def test_pictures_and_files_that_pages_link_to_are_there(page):
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=named)
+def test_tests_and_tools_that_pages_name_are_there(page):
+    for path in re.findall(r"(?<![\w/])(?:tests|tools)/\w[\w/]*\.py\b", page.read_text(encoding="utf-8")):
+        assert (ROOT / path).exists(), path
+
+
 @pytest.mark.parametrize(
     ("page", "start", "thing"), [("diagnostic", "capture", Capture), ("pitfall", "module", Module)]
 )
