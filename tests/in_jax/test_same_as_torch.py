@@ -108,9 +108,9 @@ def test_everything_on_an_mlp(torch_directions):
         "residual_norms", "residual_norm_intervals", "bp_grad_norms", "bp_grad_norm_intervals", "error_size",
         "scale_free_gradients", "reference_fidelity", "cross_batch_stability", "site_stabilities", "drift_shares",
         "drift_share_intervals", "groups", "headline_acc", "headline_correct", "classes", "alignment",
-        "perturbation_rho", "perturbation_rho_intervals", "scaled_rho", "nudge", "nudge_intervals", "readouts",
-        "total_growth", "growth_from_init", "block_movement", "stem_movement", "head_movement", "gradient_per_error",
-        "overlap",
+        "perturbation_rho", "perturbation_rho_intervals", "scaled_rho", "nudge", "nudge_intervals", "unit_nudge",
+        "unit_nudge_intervals", "readouts", "total_growth", "growth_from_init", "block_movement", "stem_movement",
+        "head_movement", "gradient_per_error", "overlap",
     }  # fmt: skip
     assert of_jax.overlap.count == 128
     assert of_jax.overlap.same_label == 127

@@ -102,9 +102,9 @@ class Backprop:
 
 
 def twin(model, inputs, targets, credits):
-    """ρ and nudge by their definitions, one sample and one direction after the other."""
+    """ρ and both nudges by their definitions, one sample and one direction after the other."""
     targets = targets.numpy()
-    rhos, nudges = [], []
+    rhos, nudges, unit_nudges = [], [], []
     for site, (h, credit) in enumerate(zip(sites_in_numpy(model, inputs), credits, strict=True)):
         generator = torch.Generator().manual_seed(SEED + site)
         a, told, changed = credit.double().numpy(), [], []
@@ -117,7 +117,9 @@ def twin(model, inputs, targets, credits):
                 changed.append(loss_in_numpy(model, moved, site, targets)[sample] - before[sample])
         rhos.append(np.corrcoef(told, changed)[0, 1])
         nudges.append((loss_in_numpy(model, h - 0.01 * a, site, targets) - before).mean())
-    return rhos, nudges
+        unit = np.stack([row / np.sqrt((row * row).mean()) for row in a])
+        unit_nudges.append((loss_in_numpy(model, h - 0.01 * unit, site, targets) - before).mean())
+    return rhos, nudges, unit_nudges
 
 
 def credits_on(model, rule, inputs, targets):
@@ -137,11 +139,12 @@ def test_they_are_those_of_a_slow_twin(rule):
     model, inputs, targets = made()
     rule = Feedback() if rule == "feedback" else Backprop(model)
     report = walkback.diagnose(model, [(inputs, targets)], credit=rule, null_draws=0, functional=SAMPLES)
-    rhos, nudges = twin(model, inputs, targets, credits_on(model, rule, inputs, targets))
+    rhos, nudges, unit_nudges = twin(model, inputs, targets, credits_on(model, rule, inputs, targets))
     np.testing.assert_allclose(report.perturbation_rho, rhos, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(report.nudge, nudges, rtol=1e-4, atol=1e-9)
-    for values, intervals in (("perturbation_rho", "perturbation_rho_intervals"), ("nudge", "nudge_intervals")):
-        pairs = zip(getattr(report, values), getattr(report, intervals), strict=True)
+    np.testing.assert_allclose(report.unit_nudge, unit_nudges, rtol=1e-4, atol=1e-9)
+    for values in ("perturbation_rho", "nudge", "unit_nudge"):
+        pairs = zip(getattr(report, values), getattr(report, f"{values}_intervals"), strict=True)
         assert all(interval.low <= value <= interval.high for value, interval in pairs)
     assert report.functional_samples == SAMPLES
 

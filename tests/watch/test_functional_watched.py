@@ -22,7 +22,7 @@ from walkback.watch.trace import read_trace
 from walkback.watch.trace_line import TraceLine
 
 HELD = make_batches(128, 128, seed=9)
-FIELDS = ("perturbation_rho", "scaled_rho", "nudge")
+FIELDS = ("perturbation_rho", "scaled_rho", "nudge", "unit_nudge")
 
 
 class Backprop:

@@ -36,16 +36,14 @@ def mean_behind_first(values: Sequence[float]) -> float:
 
 
 def functional_fields(sites: Sequence[Responses]) -> dict[str, Any]:
-    """ρ of both kinds and the nudge at every site, and of their means behind h_0, with intervals."""
+    """ρ and the nudge, both of two kinds, at every site, and of their means behind h_0, with intervals."""
     plain = [_told(seen, "absolute", "raw") for seen in sites]
     scaled = [_told(seen, "relative", "unit_rms") for seen in sites]
-    nudged = [seen.nudged[:, RATES.index(0.01), FORMS.index("raw")] for seen in sites]
     return {
         **_rhos("perturbation_rho", plain),
         **_rhos("scaled_rho", scaled),
-        "nudge": [float(changes.mean()) for changes in nudged],
-        "nudge_intervals": _all_or_none(list(map(_normal, nudged))),
-        "nudge_mean_interval": _normal(np.mean(behind_first(nudged), axis=0)),
+        **_nudges("nudge", sites, "raw"),
+        **_nudges("unit_nudge", sites, "unit_rms"),
     }
 
 
@@ -60,6 +58,15 @@ def _rhos(name: str, told: Sequence[Told]) -> dict[str, Any]:
         name: rhos,
         f"{name}_intervals": _all_or_none([_jackknifed([pair]) for pair in told]),
         f"{name}_mean_interval": _jackknifed(behind_first(told)),
+    }
+
+
+def _nudges(name: str, sites: Sequence[Responses], form: str) -> dict[str, Any]:
+    nudged = [seen.nudged[:, RATES.index(0.01), FORMS.index(form)] for seen in sites]
+    return {
+        name: [float(changes.mean()) for changes in nudged],
+        f"{name}_intervals": _all_or_none(list(map(_normal, nudged))),
+        f"{name}_mean_interval": _normal(np.mean(behind_first(nudged), axis=0)),
     }
 
 

@@ -149,6 +149,12 @@ class Measurements(Record):
     """Their intervals."""
     nudge_mean_interval: Interval | None = None
     """The interval of the mean over the sites behind h_0."""
+    unit_nudge: Numbers | None = None
+    """The same by credit of RMS 1 in each sample."""
+    unit_nudge_intervals: tuple[Interval, ...] | None = None
+    """Their intervals."""
+    unit_nudge_mean_interval: Interval | None = None
+    """The interval of the mean over the sites behind h_0."""
     functional_samples: int | None = Field(default=None, ge=1)
     """How many samples ρ and nudge rest on."""
     no_functional: str = ""

@@ -86,6 +86,7 @@ class TraceLine(At):
     perturbation_rho: Numbers | None = None
     scaled_rho: Numbers | None = None
     nudge: Numbers | None = None
+    unit_nudge: Numbers | None = None
     functional_samples: int | None = None
     no_functional: str = ""
     """Why ρ and nudge are not there, where they were asked for."""

@@ -39,6 +39,7 @@ def test_the_report_of_a_run_has_what_its_file_holds():
     assert [i.low for i in report.perturbation_rho_intervals] == credit["low"]
     assert list(report.scaled_rho) == tests["perturbation"]["relative"]["credit"]["unit_rms"]["rho"]
     assert list(report.nudge) == tests["nudge"]["raw"]["0.01"]["mean"]
+    assert list(report.unit_nudge) == tests["nudge"]["unit_rms"]["0.01"]["mean"]
     wide = [i.high - i.low for i in report.nudge_intervals]
     assert wide == pytest.approx([2 * 1.959964 * e for e in tests["nudge"]["raw"]["0.01"]["standard_error"]], rel=1e-6)
     losses = [line["loss"] for line in data["trace"] if "loss" in line]

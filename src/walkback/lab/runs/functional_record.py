@@ -2,7 +2,8 @@
 
 A file holds several conventions of the tests. The published ones are steps of ε = 1e-3 as they are, η = 0.01, and
 credit with RMS 1 in each sample, because the source study normalises the credit of every local method; a report of
-`diagnose` has the credit as the method hands it over, and beside it a step in proportion to the stream. No torch.
+`diagnose` has the credit as the method hands it over, and beside it that of RMS 1, for ρ with a step in proportion to
+the stream. No torch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Path = tuple[str, ...]
 RHO: Path = ("perturbation", "absolute", "credit", "unit_rms", "rho")
 NUDGE: Path = ("nudge", "unit_rms", "0.01", "mean")
 _PLAIN, _SCALED = ("perturbation", "absolute", "credit", "raw"), ("perturbation", "relative", "credit", "unit_rms")
-_NUDGED = ("nudge", "raw", "0.01")
+_NUDGED, _UNIT = ("nudge", "raw", "0.01"), ("nudge", "unit_rms", "0.01")
 
 
 def values_at(result: Mapping[str, Any], path: Path) -> list[float | None] | None:
@@ -62,8 +63,8 @@ def fields_on_record(result: Mapping[str, Any]) -> dict[str, Any]:
     """ρ, nudge and training loss as fields of `Measurements`, as far as a run's file has them."""
     fields: dict[str, Any] = {"training_loss": training_loss(result.get("trace") or ())}
     tested = result.get("functional")
-    plain, scaled, nudged = (_whole(result, (*path, name)) for path, name in _COLUMNS)
-    if plain is None or scaled is None or nudged is None:
+    plain, scaled, nudged, unit = (_whole(result, (*path, name)) for path, name in _COLUMNS)
+    if plain is None or scaled is None or nudged is None or unit is None:
         reason = _why_not(tested) if isinstance(tested, Mapping) else ""
         return fields | {"no_functional": reason}
     return fields | {
@@ -73,11 +74,13 @@ def fields_on_record(result: Mapping[str, Any]) -> dict[str, Any]:
         "scaled_rho_intervals": _jackknifed(result, _SCALED, scaled),
         "nudge": tuple(nudged),
         "nudge_intervals": _normal(nudged, _whole(result, (*_NUDGED, "standard_error"))),
+        "unit_nudge": tuple(unit),
+        "unit_nudge_intervals": _normal(unit, _whole(result, (*_UNIT, "standard_error"))),
         "functional_samples": tested.get("samples") if isinstance(tested, Mapping) else None,
     }
 
 
-_COLUMNS = ((_PLAIN, "rho"), (_SCALED, "rho"), (_NUDGED, "mean"))
+_COLUMNS = ((_PLAIN, "rho"), (_SCALED, "rho"), (_NUDGED, "mean"), (_UNIT, "mean"))
 
 
 def _is_number(value: object) -> bool:
