@@ -133,6 +133,22 @@ def test_without_depth_it_is_incomplete_and_says_what_to_ask_for():
     assert verdict(harmed).outcome == "incomplete"
 
 
+def test_of_a_log_without_any_decider_what_the_blocks_add_is_asked_for_first():
+    """Sites were left out, so that not even (a) is known; the frozen baseline is what a reviewer needs most."""
+    found = verdict(Measurements(bp_grad_norms=(1e-3, 1e-3), headline_acc=0.3))
+    assert found.outcome == "incomplete"
+    assert found.decided_by[:3] == ("h", "r", "w")
+    assert {"a", "u", "i"} <= set(found.decided_by)
+    first, *others = found.beside["to ask for"].split("; ")
+    assert "walkback.frozen_baseline" in first
+    assert sum("linear readout" in each for each in others) == 1
+    assert any("the norms of the stream at every site" in each for each in others)
+    known = verdict(Measurements(bp_grad_norms=(1e-3, 1e-3), headline_acc=0.92, readouts=readouts(),
+                                 headline_samples=SAMPLES, headline_correct=answered(0.92)))  # fmt: skip
+    assert known.outcome == "pass"
+    assert "walkback.frozen_baseline" not in known.beside["to ask for"]
+
+
 def test_a_baseline_that_is_there_is_not_asked_for_again():
     def asked(frozen):
         given = {} if frozen is None else {
@@ -163,6 +179,28 @@ def test_a_baseline_that_is_there_is_not_asked_for_again():
 )  # fmt: skip
 def test_outside_of_the_bench_no_rate_is_known(changed):
     assert verdict(healthy(**changed)).beside["error rates"].startswith("No error rate is known")
+
+
+@pytest.mark.parametrize(
+    ("rule", "there"),
+    [
+        ("BP", True), ("feedback alignment", True), ("textbook DFA", True), ("", True),
+        ("DFA (credit scaled)", False), ("equilibrium propagation", False),
+    ],
+)  # fmt: skip
+def test_of_a_rule_that_trained_no_network_of_the_bench_no_rate_is_known(rule, there):
+    for panel in ("calibrated", "april2026"):
+        report = judge(healthy(claimed_rule=rule, site_features=(64,) * 3), panel=panel)
+        said = " ".join(str(report).split())
+        assert ("No error rate" in said) != there
+        assert (f"trained by '{rule}'" in said) != there
+
+
+def test_one_block_is_told_as_one():
+    measured = healthy(residual_norms=(8.0, 9.0), bp_grad_norms=None, readouts=None, growth_from_init=None,
+                       reference_fidelity=None)  # fmt: skip
+    said = verdict(measured).beside["error rates"]
+    assert "it has 1 block, and the bench's have 2 to 8" in said
 
 
 def test_its_thresholds_are_its_own_whatever_a_user_sets():

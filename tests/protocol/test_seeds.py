@@ -92,3 +92,26 @@ def test_the_means_do_not_pass_where_the_panel_did_not_decide_on_the_seeds(panel
     reports = [judge(each, seed=seed, panel=panel) for seed, each in enumerate(measured)]
     assert {report.outcome for report in reports} == {"incomplete"}
     assert combine(reports).by_interval == "incomplete: 3 of 3 seeds"
+
+
+def test_a_decider_that_fires_and_was_measured_on_too_few_seeds_leaves_the_means_open():
+    """(d) fires on two of three seeds, and of the third no baseline was trained: two margins have no interval."""
+    few = [seed(1, headline_acc=0.30, frozen_baseline_acc=0.35), seed(2, headline_acc=0.31, frozen_baseline_acc=0.36)]
+    assert combine([*few, seed(3, headline_acc=0.3)]).by_interval == "undecided: (d)"
+    exploded = seed(4, headline_acc=0.3, residual_norms=[1.0, 900.0])
+    assert combine([*few, exploded]).by_interval.startswith("undecided: (a), (d)")
+    gains = [seed(n, headline_acc=0.5 + n / 100, frozen_baseline_acc=0.2) for n in (1, 2)]
+    assert combine([*gains, seed(3, headline_acc=0.5)]).by_interval == "pass"
+
+
+def test_the_threshold_is_that_of_the_unit_in_which_the_seeds_were_scored():
+    """The first seed has no baseline; the margin of the others is in perplexity, for which none was given."""
+    scored = {"headline_score": {"value": 20.0, "unit": "perplexity", "higher_is_better": False}}
+    with_baseline = [
+        seed(n, **scored, frozen_baseline_score={"value": 30.0 + n, "unit": "perplexity", "higher_is_better": False})
+        for n in (2, 3, 4)
+    ]
+    margin = combine([seed(1, **scored), *with_baseline]).diagnostic("d")
+    assert margin.unit == "perplexity"
+    assert margin.threshold is None
+    assert margin.by_interval is None

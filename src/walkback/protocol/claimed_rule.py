@@ -1,13 +1,23 @@
-"""The rule that a network is said to be trained by: whether that is backpropagation. No torch."""
+"""The rule that a network is said to be trained by: is it backpropagation, and has the bench networks of it? No torch."""
 
 from __future__ import annotations
 
 import re
 
 _NAMES = frozenset({"bp", "backprop", "backpropagation", "sgd", "gradientdescent", "autograd"})
+_ON_THE_BENCH = frozenset({"fa", "feedbackalignment", "dfa", "directfeedbackalignment"})
+"""Beside backpropagation, what the healthy networks of the validity bench were trained by."""
 
 
 def is_backpropagation(claimed: str) -> bool:
     """Whether the words name backpropagation; `BP`, `Back-propagation` and `backprop (AdamW)` do."""
-    words = re.sub(r"\(.*?\)", "", claimed.lower())
-    return re.sub(r"[^a-z]", "", words) in _NAMES
+    return _letters(re.sub(r"\(.*?\)", "", claimed)) in _NAMES
+
+
+def is_on_the_bench(claimed: str) -> bool:
+    """Whether healthy networks of the bench were trained by this rule; `DFA (credit scaled)` is another one."""
+    return is_backpropagation(claimed) or _letters(claimed).removeprefix("textbook") in _ON_THE_BENCH
+
+
+def _letters(claimed: str) -> str:
+    return re.sub(r"[^a-z]", "", claimed.lower())

@@ -137,7 +137,8 @@ def diagnose(
         train_batches: what the network was trained on, without augmentation, to count the test samples among them.
         updates: which rule the updates come from, by `walkback.provenance`, for the report.
         claimed_rule: what the rule that trained the network is called, such as `DFA` or `BP`: backpropagation under
-            another name is told by that.
+            another name is told by that. Of a rule that no healthy network of the bench was trained by, no error rate
+            is known.
 
     Args: How it is judged
         seed: the seed of the run, for the report and for `walkback.combine`.

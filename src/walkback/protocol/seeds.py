@@ -85,9 +85,10 @@ class SeedSummary(Record):
     diagnostics: tuple[DiagnosticSummary, ...]
     """A summary of each diagnostic."""
     by_interval: str = ""
-    """What the deciding panel comes to by the intervals of the means over three seeds or more: `fail: (a)`,
-    `undecided: (d)`, `incomplete: 1 of 3 seeds` where nothing fails and the panel did not decide on each, or `pass`;
-    empty for fewer seeds."""
+    """What the deciding panel comes to by the intervals of the means over three seeds or more: `fail: (a)`;
+    `undecided: (d)`, also where (d) fires on a seed and was measured on too few of them for an interval;
+    `incomplete: 1 of 3 seeds` where nothing fails and the panel did not decide on each; or `pass`. Empty for fewer
+    seeds."""
     headline_mean: Number | None = None
     """The mean accuracy over seeds, in [0, 1]."""
     headline_sd: Number | None = None
@@ -220,6 +221,8 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
     several = diagnostic is not None and interval is not None and known.size >= ENOUGH_SEEDS
     threshold = next(iter(diagnostic.thresholds.values()), None) if diagnostic is not None else None
     geometric = geometric_interval(known) if threshold is not None and threshold.axis == "log" else None
+    # The first seed may be one without a value, whose threshold is that of another unit.
+    judged = next((r for r in readings if r.value is not None), readings[0])
     return DiagnosticSummary(
         letter=letter,
         name=readings[0].name,
@@ -229,10 +232,10 @@ def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSumm
         sd=sd,
         interval=interval,
         geometric=geometric,
-        by_interval=_by_interval(readings[0], geometric or interval) if several else None,
+        by_interval=_by_interval(judged, geometric or interval) if several else None,
         case=diagnostic.case_over_seeds(interval) if several and diagnostic and interval else "",
-        unit=next((r.unit for r in readings if r.value is not None), readings[0].unit),
-        threshold=readings[0].threshold,
+        unit=judged.unit,
+        threshold=judged.threshold,
         fragile=sum(reading.fragile for reading in readings),
     )
 
@@ -249,12 +252,12 @@ def _by_interval(reading: Reading, interval: Interval | None) -> State | None:
 def _verdict_by_interval(reports: Sequence[DiagnosticReport], found: Sequence[DiagnosticSummary]) -> str:
     """The deciding panel's word on the means: one that fires for certain fails them, one that is unsure leaves it open.
 
-    A seed with NaN or Inf has no mean, and fails.
+    A seed with NaN or Inf has no mean, and fails. A decider that fires on a seed and has no interval leaves it open.
     """
     panel = panel_on_record(reports[0].panel or None)
     deciding = [d for d in found if (m := panel.member(d.letter)) is not None and m.role == "decides" and not m.joined]
     broken = [d for d in found if any(r.reading(d.letter).reason == NON_FINITE for r in reports)]
-    states = {d.letter: State.FIRE if d in broken else d.by_interval for d in (*deciding, *broken)}
+    states = {d.letter: State.FIRE if d in broken else _over_seeds(d) for d in (*deciding, *broken)}
     if len(reports) < ENOUGH_SEEDS or not any(states.values()):
         return ""
     for state, word in ((State.FIRE, "fail"), (State.UNDECIDED, "undecided")):
@@ -263,6 +266,11 @@ def _verdict_by_interval(reports: Sequence[DiagnosticReport], found: Sequence[Di
             return f"{word}: {', '.join(letters)}"
     open_ones = sum(report.outcome == "incomplete" for report in reports)
     return f"incomplete: {open_ones} of {len(reports)} seeds" if open_ones else "pass"
+
+
+def _over_seeds(found: DiagnosticSummary) -> State | None:
+    """By the interval of the mean; undecided where a seed fires and too few were measured for an interval."""
+    return found.by_interval or (State.UNDECIDED if State.FIRE in found.states else None)
 
 
 def _agreement(states: Sequence[object]) -> Agreement:

@@ -31,12 +31,13 @@ CANDIDATES = (
     "sample_overlap",
 )  # fmt: skip
 """What the fit chooses from."""
+_READOUTS = "the accuracy of a linear readout of the first site and of the last (readouts=True)"
 ASKED = {
     "depth_gain": "the accuracy of the same network with its blocks left at random, trained the same way, with the "
     "right and wrong answers of both, sample by sample (walkback.frozen_baseline)",
-    "readout_gain": "the accuracy of a linear readout of the first site and of the last (readouts=True)",
-    "stem_gain": "the accuracy of a linear readout of the first site (readouts=True)",
-    "head_gap": "the accuracy of a linear readout of the last site (readouts=True)",
+    "readout_gain": _READOUTS,
+    "stem_gain": _READOUTS,
+    "head_gap": _READOUTS,
     "block_growth": "the norms of the stream before training (initial=)",
     "idle_block": "the norms of the stream and of the gradient at every site",
     "init_growth": "the norms of the stream before training (initial=)",
@@ -74,10 +75,13 @@ class Calibrated(Panel):
         """The usual rule; and a network passes only where it is known what its blocks add."""
         found = tuple(readings)
         verdict = super().verdict(found, require_all)
-        if verdict.outcome == "pass" and not depth_known(found):
+        if verdict.outcome != "fail" and not depth_known(found):
             depth = tuple(by_name(name) for name in DEPTH_DIAGNOSTICS)
-            words = self.words("incomplete", [], depth)
-            verdict = verdict.model_copy(update={"outcome": "incomplete", "words": words, "decided_by": depth})
+            # Of a log nothing that decides may be known; what the blocks add is not known of it either.
+            missing = () if verdict.outcome == "pass" else verdict.decided_by
+            behind = (*depth, *(letter for letter in missing if letter not in depth))
+            words = self.words("incomplete", [], behind)
+            verdict = verdict.model_copy(update={"outcome": "incomplete", "words": words, "decided_by": behind})
         beside = self.beside(verdict, found, measured) if measured is not None else {}
         return verdict.model_copy(update={"beside": beside}) if beside else verdict
 
@@ -93,8 +97,10 @@ class Calibrated(Panel):
 
     def beside(self, verdict: PanelVerdict, readings: Sequence[Reading], measured: Measurements) -> dict[str, str]:
         """What the verdict means, how often such verdicts were right, and what to ask for."""
-        gaps = [r.letter for r in readings if r.state in MISSING and self._decides(r.letter)]
-        gaps += [letter for letter in verdict.decided_by if verdict.outcome == "incomplete" and letter not in gaps]
+        missing = [r.letter for r in readings if r.state in MISSING and self._decides(r.letter)]
+        # What makes it incomplete comes first: what the blocks add.
+        behind = verdict.decided_by if verdict.outcome == "incomplete" else ()
+        gaps = list(dict.fromkeys((*behind, *missing)))
         rates = Rates.load(RATES_FILE)
         seen = [r.letter for r in readings if r.state not in MISSING and self._decides(r.letter)] if gaps else None
         said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(measured, seen)}

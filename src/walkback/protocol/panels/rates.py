@@ -9,11 +9,14 @@ from pathlib import Path
 
 from pydantic import Field
 
+from walkback.protocol.claimed_rule import is_on_the_bench
 from walkback.protocol.records import Measurements
-from walkback.protocol.schema import Record
+from walkback.protocol.schema import Record, shortened
 
 NAMED = {"widths": "features at a site"}
 """A size in words, where its name does not say it."""
+ONE_OF = {"blocks": "block", "widths": "feature at a site", "samples": "sample"}
+"""The same of one; there is no network with one class."""
 FEW = 0.5
 """Of a fault of which a smaller share is found it is said that it would mostly be missed."""
 
@@ -160,14 +163,26 @@ def outside_of(known: Range, measured: Measurements) -> str:
         low, high = getattr(known, name)
         # More samples than there make nothing less certain.
         if value is not None and (value < low or (value > high and name != "samples")):
-            parts.append(f"it has {value:,} {NAMED.get(name, name)}, and the bench's have {low:,} to {high:,}")
+            parts.append(f"it has {_counted_as(name, value)}, and the bench's have {low:,} to {high:,}")
+    if measured.claimed_rule and not is_on_the_bench(measured.claimed_rule):
+        parts.append(
+            f"it is said to be trained by {shortened(measured.claimed_rule)}, and the bench's healthy ones are by "
+            "backpropagation, FA and DFA"
+        )
     return "; ".join(parts)
 
 
 def not_on_record(measured: Measurements) -> str:
     """Which sizes of a network are not known, in a clause; empty where all are."""
     unknown = [NAMED.get(name, name) for name, value in _sizes(measured).items() if value is None]
-    return f"the number of its {' and '.join(unknown)} is not on record" if unknown else ""
+    *others, last = unknown or [""]
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"the number of its {listed} is not on record" if unknown else ""
+
+
+def _counted_as(name: str, value: int) -> str:
+    """`8 blocks`, `1 block`."""
+    return f"{value:,} {ONE_OF[name] if value == 1 and name in ONE_OF else NAMED.get(name, name)}"
 
 
 def _sizes(measured: Measurements) -> dict[str, int | None]:
