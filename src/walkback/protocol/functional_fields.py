@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BY_DEFINITION = "0 by definition: a spread is under 1e-12"
 OVER_GROUPS = "jackknife over groups of samples"
+OVER_GROUPS_OF_ATANH = f"{OVER_GROUPS}, of atanh ρ"
 OVER_SAMPLES = "normal, over samples"
 
 
@@ -71,14 +72,22 @@ def _nudges(name: str, sites: Sequence[Responses], form: str) -> dict[str, Any]:
 
 
 def _jackknifed(told: Sequence[Told]) -> Interval | None:
-    """The interval of the mean of ρ over some sites; the same samples are left out at each of them."""
+    """The interval of the mean of ρ over some sites; the same samples are left out at each of them.
+
+    By Fisher's transform: a correlation spreads further towards 0 than towards ±1, and an interval that is even to both
+    sides holds a large one too seldom. One of ±1 has no transform, and is taken as it is.
+    """
     whole = float(np.mean([published_rho(*pair) for pair in told]))
     left_out = np.mean([left_out_of(*pair, published_rho) for pair in told], axis=0)
     if whole == 0 and not left_out.any():
         return Interval(low=0.0, high=0.0, level=LEVEL, how=BY_DEFINITION)
     sizes = np.array([len(group) for group in groups_of(len(told[0][0]))], dtype=np.float64)
-    found = jackknife_interval(whole, left_out, sizes)
-    return found and found.model_copy(update={"how": OVER_GROUPS})
+    if not (np.abs([whole, *left_out]) < 1).all():
+        found = jackknife_interval(whole, left_out, sizes)
+        return found and found.model_copy(update={"how": OVER_GROUPS})
+    found = jackknife_interval(math.atanh(whole), np.arctanh(left_out), sizes)
+    ends = found and {"low": math.tanh(found.low), "high": math.tanh(found.high), "how": OVER_GROUPS_OF_ATANH}
+    return found and found.model_copy(update=ends)
 
 
 def _normal(changes: Array) -> Interval | None:
