@@ -237,6 +237,19 @@ def study():
     }
 
 
+def why_walked_back(report):
+    """(c) alone is no reason to doubt a network; what `calibrated` finds is another matter."""
+    calibrated = report.under("calibrated")
+    by_c = (
+        "The walk-back is by (c) alone, which is not a reliable detector on its own and fires on healthy networks too\n"
+        "([verdicts](../verdicts.md)). "
+    )
+    return f"""{by_c if report.decided_by == ("c",) else ""}In the panel `calibrated` (c) only informs. That one says
+`{calibrated.decision.words}`: a linear readout
+of h_0 answers {report.readouts.correct[0].share:.1%}, the network {report.headline_acc:.1%}, and one layer multiplies the stream by {calibrated.reading("bg").value:.1f} times as much as before training.
+No network of the bench was trained by forward-forward, so no error rate is known for this verdict."""
+
+
 def page(found):
     report, cut, twin = found["report"], found["cut"], found["twin"]
     sites = cases.table(
@@ -277,6 +290,7 @@ Without them the network is refused in a sentence:
 ## What was found: goodness
 
 verdict: `{report.verdict}`, accuracy {report.headline_acc:.1%}; the same network untrained {report.frozen_baseline_acc:.1%}.
+{why_walked_back(report)}
 
 {sites}
 

@@ -162,6 +162,15 @@ def study():
     }
 
 
+def by_c_alone(bp):
+    """Why the network that was trained by backpropagation is walked back, although nothing is wrong with it."""
+    if bp.decided_by != ("c",):
+        return ""
+    return f"""Nothing is wrong with the network that backpropagation fine-tuned: its blocks gain {bp.reading("d").value:.1f} points over the pretrained
+ones. Its walk-back is by (c) alone, at a drift share ρ of {bp.drift_shares[bp.reading("c").site]:.3f}. (c) is not a reliable detector on its own and fires on
+healthy networks too ([verdicts](../verdicts.md)); in the panel `calibrated`, which says `{bp.under("calibrated").outcome}` here, it only informs."""
+
+
 def page(found):
     dfa, bp = found["DFA"], found["BP"]
     head = ("fine-tuned by", "accuracy", "blocks as pretrained", "(a)", "(b)", "(c)", "(d), points", "verdict")
@@ -211,6 +220,8 @@ as they are below the same new head?
 ## What was found
 
 {cases.table(head, rows)}
+
+{by_c_alone(bp)}
 
 Blocks were found by structure: `{", ".join(dfa.frozen.blocks)}`. The loss is the model's own, and was reproduced from its labels.
 The gradient was checked by finite differences: largest error {dfa.reference_check.error:.0e}.
