@@ -1,4 +1,4 @@
-"""The rule that a network is said to be trained by: is it backpropagation, and has the bench networks of it? No torch."""
+"""The rule that a network is said to be trained by: is it backpropagation, or another of the bench? No torch."""
 
 from __future__ import annotations
 

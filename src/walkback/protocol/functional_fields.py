@@ -86,8 +86,10 @@ def _jackknifed(told: Sequence[Told]) -> Interval | None:
         found = jackknife_interval(whole, left_out, sizes)
         return found and found.model_copy(update={"how": OVER_GROUPS})
     found = jackknife_interval(math.atanh(whole), np.arctanh(left_out), sizes)
-    ends = found and {"low": math.tanh(found.low), "high": math.tanh(found.high), "how": OVER_GROUPS_OF_ATANH}
-    return found and found.model_copy(update=ends)
+    if found is None:
+        return None
+    low, high = math.tanh(found.low), math.tanh(found.high)
+    return found.model_copy(update={"low": low, "high": high, "how": OVER_GROUPS_OF_ATANH})
 
 
 def _normal(changes: Array) -> Interval | None:
