@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,17 +157,28 @@ def test_a_record_of_another_run_is_refused(tmp_path):
         compared(named(["akrout_bp"]), tmp_path)
 
 
-def test_the_verb_trains_what_is_missing_and_compares(tmp_path, monkeypatch, capsys):
-    def asked(*words):
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A reproduction of one short run, in a directory with no results yet."""
+    published = replace(ONE, settings=SETTINGS | {"epochs": 1}, numbers=NUMBERS[:1], one_factor=())
+    monkeypatch.setitem(REPRODUCTIONS, "one", published)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    return published
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    def exit_status(*words):
         monkeypatch.setattr("sys.argv", ["walkback", "lab", "reproduce", *words])
         with pytest.raises(SystemExit) as ended:
             main.run()
         return ended.value.code
 
-    tiny = replace(ONE, settings=SETTINGS | {"epochs": 1}, numbers=NUMBERS[:1], one_factor=())
-    monkeypatch.setitem(REPRODUCTIONS, "one", tiny)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results").mkdir()
+    return exit_status
+
+
+def test_the_verb_trains_what_is_missing_and_compares(tiny, asked, tmp_path, capsys):
     assert asked("--list") == 0
     assert "not run" in capsys.readouterr().out
     assert asked("one", "--workers", "1", "--write", "page.md") == 0
@@ -177,6 +189,22 @@ def test_the_verb_trains_what_is_missing_and_compares(tmp_path, monkeypatch, cap
     assert f"{measured.numbers[''][0].here:.2f} %" in shown
     assert "## one" in (tmp_path / "page.md").read_text()
     assert asked("two") == 2
+
+
+def test_the_verb_trains_where_and_in_which_precision_it_is_told(tiny, asked, tmp_path, capsys):
+    """Another precision is another run, and stands neither on the page nor in the estimate of those in fp32."""
+    assert asked("one", "--workers", "1", "--device", "cpu", "--precision", "bf16") == 0
+    (record_file,) = (tmp_path / "results" / "runs").glob("*.json")
+    record = json.loads(record_file.read_text())
+    assert record["trained_on"] == [{"device": "cpu", "precision": "bf16"}]
+    assert record["id"] == tiny.config().changed(precision="bf16").run_id != tiny.config().run_id
+    assert f"{100 * record['trace'][1]['accuracy']:.2f} %" in capsys.readouterr().out
+    assert compared([tiny], tmp_path / "results")[0].state == "not run"
+    assert asked("one", "--precision", "bf16", "--write", "page.md") == 2
+    assert asked("one", "--precision", "bf16", "--estimate") == 2
+    assert asked("one", "--precision", "fp8") == 2
+    assert asked("one", "--device", "gpu") == 2
+    assert not (tmp_path / "page.md").exists()
 
 
 def test_the_page_is_up_to_date():

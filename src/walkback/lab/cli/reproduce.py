@@ -18,12 +18,15 @@ from walkback.lab.cli.grid_training import (
     executor_from,
     train_under_display,
 )
+from walkback.lab.cli.place import DeviceOption, PrecisionOption
+from walkback.lab.runs.hardware import AUTO
 
 if TYPE_CHECKING:
     from walkback.lab.reproductions.published import Reproduction
     from walkback.lab.runs.store import RunStore
 
 EVERYTHING = "all"
+FP32 = "fp32"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +47,8 @@ def reproduce(
     page: Annotated[
         Path | None, typer.Option("--write", metavar="FILE", help="Write the page, such as docs/REPRODUCTIONS.md.")
     ] = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = AUTO,
     workers: WorkersOption = None,
     ray: RayOption = None,
     cpus_per_run: CpusOption = None,
@@ -56,21 +61,30 @@ def reproduce(
     Without a name it trains nothing and compares the recorded runs. The same command resumes what was
     interrupted.
     """
+    from walkback.errors import InputError
     from walkback.lab.reproductions.catalogue import named
     from walkback.lab.reproductions.comparing import compared
     from walkback.lab.reproductions.page import TITLE, overview, page_of, sections
     from walkback.present.page import Page
     from walkback.protocol.schema import write_whole
 
+    other = precision is not None and precision != FP32
+    if other and (page is not None or estimate):
+        raise InputError(
+            "--write and --estimate are about the runs in fp32, which stand beside the published numbers. "
+            "Leave out --precision."
+        )
     require_writable([page], [results])
     wanted = named(name for name in names or [] if name != EVERYTHING)
+    if other:
+        wanted = [each.in_precision(str(precision)) for each in wanted]
     errors: dict[str, str] = {}
     if estimate:
         _estimate(wanted, results)
     elif names and not listed:
         store = _store(runs, results)
         configs = [config for each in wanted for config in each.configs().values()]
-        errors = train_under_display(configs, store, executor_from(workers, ray, cpus_per_run, gpus_per_run))
+        errors = train_under_display(configs, store, executor_from(workers, ray, cpus_per_run, gpus_per_run, device))
         _measure_angles(wanted, store, results)
     if page is not None:
         write_whole(page, page_of(compared(named([]), results)).markdown())

@@ -7,7 +7,7 @@ two points of it, or within two degrees of an angle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -80,6 +80,12 @@ class Reproduction:
         plain = {"seed": SEED, **self.settings}
         others = {each.name: RunConfig(**merged(plain, each.changes)) for each in self.one_factor}
         return {"": self.config(), **others}
+
+    def in_precision(self, precision: str) -> Reproduction:
+        """The same runs trained in another precision than fp32, under other ids; a word that is none is refused."""
+        other = replace(self, settings={**self.settings, "precision": precision})
+        other.config()
+        return other
 
     @property
     def has_angles(self) -> bool:
