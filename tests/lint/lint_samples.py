@@ -36,6 +36,13 @@ FOUND = {
         "import jax.numpy as jnp\ny = (a @ b) / jnp.maximum(jnp.linalg.norm(a) * jnp.linalg.norm(b), 1e-8)",
         "import jax.numpy as jnp\ndef cosine(a, b):\n    n = jnp.linalg.norm(a)\n    m = jnp.linalg.norm(b)\n"
         "    return jnp.sum(a * b) / (n * m + 1e-12)",
+        "import jax.numpy as jnp\ny = (a @ b) / ((jnp.linalg.norm(a) + 1e-8) * (jnp.linalg.norm(b) + 1e-8))",
+        "import jax.numpy as jnp\ny = (a @ b) / (jnp.maximum(jnp.linalg.norm(a), 1e-8) * jnp.linalg.norm(b))",
+        "import jax.numpy as jnp\ny = (a @ b) / jnp.clip(jnp.linalg.norm(a) * jnp.linalg.norm(b), min=1e-8)",
+        "import jax.numpy as jnp\ndef cosine(a, b):\n    n = jnp.linalg.norm(a) + 1e-8\n"
+        "    m = jnp.linalg.norm(b) + 1e-8\n    return jnp.vdot(a, b) / (n * m)",
+        "import optax\ny = (a @ b) / (optax.safe_norm(a, 1e-8) * optax.safe_norm(b, 1e-8))",
+        "import optax\ny = dot(a, b) / (optax.global_norm(a) * optax.global_norm(b) + 1e-8)",
     ],
     "WB003": [
         "y = x.half().norm()",
@@ -47,6 +54,11 @@ FOUND = {
         "def f(x):\n    h = x.half()\n    return h.norm()",
         "y = F.cosine_similarity(a.half(), b, eps=0)",
         "import jax.numpy as jnp\ny = jnp.linalg.norm(g.astype(jnp.float16), axis=-1)",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(jnp.float16(g))",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(jnp.asarray(g, dtype=jnp.float16))",
+        "import jax, jax.numpy as jnp\ny = jnp.linalg.norm(jax.lax.convert_element_type(g, jnp.float16))",
+        "import optax\nimport jax.numpy as jnp\ny = optax.global_norm(g.astype(jnp.float16))",
+        "import optax\nimport jax.numpy as jnp\ny = optax.cosine_similarity(a.astype(jnp.float16), b)",
     ],
     "WB004": [
         "def f(h):\n    if h.norm() > 50:\n        raise ValueError('big')",
@@ -92,7 +104,11 @@ FOUND = {
         "state = torch.load(path, map_location='cpu')",
         "from torch import load\nstate = load(path)",
     ],
-    "WB008": ["y = F.cosine_similarity(g, g, eps=0)", "y = torch.cosine_similarity(self.g, self.g, 0, 0)"],
+    "WB008": [
+        "y = F.cosine_similarity(g, g, eps=0)",
+        "y = torch.cosine_similarity(self.g, self.g, 0, 0)",
+        "import optax\ny = optax.cosine_similarity(g, g)",
+    ],
     "WB009": [
         "grad[grad.abs() < 1e-8] = 0",
         "grad = torch.where(torch.abs(grad) <= 1e-8, torch.zeros_like(grad), grad)",
@@ -100,6 +116,8 @@ FOUND = {
         "delta = np.where(np.abs(delta) > 1e-9, delta, 0)",
         "grad_bp[grad_bp.abs() <= self.sensitivity] = 0",
         "grad[grad.abs() < EPS] = 0",
+        "import jax.numpy as jnp\ngrad = jnp.where(jnp.abs(grad) < 1e-8, 0.0, grad)",
+        "import jax.numpy as jnp\ngrad = grad.at[jnp.abs(grad) < 1e-8].set(0)",
     ],
 } | programs.FOUND
 
@@ -140,6 +158,11 @@ LEFT_ALONE = {
         "import jax.numpy as jnp\ny = x / (jnp.linalg.norm(x) + 1e-8)",
         "import jax.numpy as jnp\ny = jnp.vdot(features, b) / (jnp.linalg.norm(features) * jnp.linalg.norm(b) + 1e-8)",
         "import jax.numpy as jnp\ny = jnp.vdot(a, b) / (jnp.linalg.norm(a) + jnp.linalg.norm(b))",
+        "import jax.numpy as jnp\ny = x / (jnp.maximum(jnp.linalg.norm(x), 1e-8) * scale)",
+        "import jax.numpy as jnp\ny = jnp.vdot(a, b) / (n * jnp.linalg.norm(b))",
+        "import optax\ny = (a @ b) / (optax.safe_norm(a, 0.0) * optax.safe_norm(b, 0))",
+        "import jax.numpy as jnp\ndef cosine_loss(a, b):\n"
+        "    return (a @ b) / ((jnp.linalg.norm(a) + 1e-8) * (jnp.linalg.norm(b) + 1e-8))",
     ],
     "WB003": [
         "y = x.norm()",
@@ -150,6 +173,9 @@ LEFT_ALONE = {
         "y = x.to(torch.float32).norm()",
         "def f(x, low):\n    h = x.half()\n    if not low:\n        h = x\n    return h.norm()",
         "y = x.half()",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(jnp.asarray(g, dtype=jnp.float32))",
+        "import jax.numpy as jnp\ny = jnp.linalg.norm(jnp.float16(g).astype(jnp.float32))",
+        "import jax.numpy as jnp\ny = jnp.sum(jnp.float16(g))",
     ],
     "WB004": [
         "def f(h):\n    assert h.norm() < 50",
@@ -214,6 +240,7 @@ LEFT_ALONE = {
         "y = F.cosine_similarity(a, b, eps=0)",
         "y = F.cosine_similarity(x.unsqueeze(0), x.unsqueeze(1), dim=2, eps=0)",
         "y = F.cosine_similarity(draw(), draw(), eps=0)",
+        "import optax\ny = optax.cosine_similarity(a, b)",
     ],
     "WB009": [
         "grad[grad.abs() < 1e-3] = 0",
@@ -222,5 +249,8 @@ LEFT_ALONE = {
         "grad[grad.abs() < 1e-8] = 1",
         "grad[grad < 1e-8] = 0",
         "grad[grad.abs() < threshold] = 0",
+        "import jax.numpy as jnp\ngrad = grad.at[jnp.abs(grad) < 1e-8].set(1.0)",
+        "import jax.numpy as jnp\ngrad = grad.at[jnp.abs(grad) < 1e-2].set(0)",
+        "import jax.numpy as jnp\ngrad = grad.at[0].set(0)",
     ],
 } | programs.LEFT_ALONE

@@ -6,12 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from walkback.lint.module import Module, last_name
+from walkback.lint.module import Module, keyword, last_name
 
 NORM_FUNCTIONS = {
     "torch.norm", "torch.functional.norm", "torch.linalg.norm", "torch.linalg.vector_norm", "numpy.linalg.norm",
-    "jax.numpy.linalg.norm", "scipy.linalg.norm", "cupy.linalg.norm",
+    "jax.numpy.linalg.norm", "jax.numpy.linalg.vector_norm", "scipy.linalg.norm", "cupy.linalg.norm",
+    "optax.global_norm", "optax.safe_norm", "optax.tree.norm", "optax.tree_utils.tree_l2_norm",
 }  # fmt: skip
+OPTAX_COSINES = {f"optax.{name}" for name in ("cosine_similarity", "losses.cosine_similarity")}
 COSINE_FUNCTIONS = {"torch.cosine_similarity", "torch.nn.functional.cosine_similarity"}
 COSINE_CLASSES = {
     "torch.nn.CosineSimilarity", "torch.nn.modules.CosineSimilarity", "torch.nn.modules.distance.CosineSimilarity",
@@ -52,7 +54,7 @@ def is_cosine(module: Module, node: ast.AST) -> bool:
     """Whether a call computes a cosine of two vectors, by torch's function or by one that is called so."""
     if not isinstance(node, ast.Call):
         return False
-    if module.dotted(node.func) in COSINE_FUNCTIONS:
+    if module.dotted(node.func) in COSINE_FUNCTIONS | OPTAX_COSINES:
         return True
     name = last_name(node.func)
     if len(node.args) < 2 or _NOT_COSINE.search(name):
@@ -94,8 +96,12 @@ def _made_of(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_half_cast(module: Module, node: ast.AST) -> bool:
-    """Whether a call casts to float16: `.half()`, `.to(torch.float16)`, `.astype(np.float16)`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    """Whether a call casts to float16: `.half()`, `.to(torch.float16)`, `.astype(np.float16)`, `jnp.float16(x)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if _cast_by_function(module, node) is not None:
+        return True
+    if not isinstance(node.func, ast.Attribute):
         return False
     method = node.func.attr
     if method == "half":
@@ -104,6 +110,20 @@ def is_half_cast(module: Module, node: ast.AST) -> bool:
         return False
     given = [*node.args, *(k.value for k in node.keywords if k.arg == "dtype")]
     return any(_is_half(module, value) for value in given)
+
+
+def _cast_by_function(module: Module, call: ast.Call) -> ast.expr | None:
+    """What NumPy or JAX is told to cast: `jnp.float16(x)`, `jnp.asarray(x, dtype=jnp.float16)`."""
+    name = module.dotted(call.func)
+    if not call.args or not name.startswith(("numpy.", "jax.")):
+        return None
+    if _is_half(module, call.func):
+        return call.args[0]
+    place = {"asarray": 1, "array": 1, "convert_element_type": 1}.get(name.rpartition(".")[2])
+    if place is None:
+        return None
+    given = keyword(call, "dtype", "new_dtype") or (call.args[place] if len(call.args) > place else None)
+    return call.args[0] if given is not None and _is_half(module, given) else None
 
 
 def _is_half(module: Module, node: ast.AST) -> bool:

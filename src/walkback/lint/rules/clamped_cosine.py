@@ -9,11 +9,9 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, has_unpacking, keyword, last_name, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensor_calls import COSINE_CLASSES, COSINE_FUNCTIONS, NORM_FUNCTIONS
+from walkback.lint.tensor_calls import COSINE_CLASSES, COSINE_FUNCTIONS, NORM_FUNCTIONS, OPTAX_COSINES
 
-OPTAX_COSINES = {f"optax.{name}" for name in ("cosine_similarity", "losses.cosine_similarity")}
 JAX_CLAMPS = {"jax.numpy.maximum", "jax.numpy.clip", "jax.lax.max"}
-JAX_NORMS = {"jax.numpy.linalg.vector_norm"}
 EPS_PLACE = {"function": 3, "class": 1}
 _NO_MEASUREMENT = re.compile(r"loss|criterion|distill|regulari[sz]|contrastive", re.IGNORECASE)
 """What a function or class is called in which a cosine is trained on: there a clamp does good."""
@@ -55,7 +53,7 @@ def _is_zero(module: Module, node: ast.expr) -> bool:
 
 
 def _by_hand(module: Module) -> Iterator[Hit]:
-    """`jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b) + 1e-8)`, and the same with `jnp.maximum`."""
+    """`jnp.vdot(a, b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b) + 1e-8)`, and what clamps the product or each norm."""
     for node in module.nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
             continue
@@ -63,20 +61,43 @@ def _by_hand(module: Module) -> Iterator[Hit]:
         if isinstance(below, ast.Name):
             below = module.value_of(below) or below
         sizes = _with_epsilon(module, below)
-        if sizes is not None and not _is_harmless(module, node):
+        if sizes and not _is_harmless(module, node):
             what = f"`{text(node)}` shrinks with its vectors where their norms come near the epsilon"
-            yield Hit(node, what, f"{text(node.left)} / ({text(sizes)}), on float64 arrays, and NaN where a norm is 0")
+            yield Hit(node, what, f"{text(node.left)} / ({sizes}), on float64 arrays, and NaN where a norm is 0")
 
 
-def _with_epsilon(module: Module, node: ast.expr) -> ast.expr | None:
-    """The product of two of JAX's norms, where an epsilon is added to it or it is clamped at one."""
+def _with_epsilon(module: Module, node: ast.expr) -> str:
+    """The product of two of JAX's norms, as it is to be written, where an epsilon keeps it or either from 0."""
+    if (bare := _raised(module, node)) is not None and _is_product_of_norms(module, bare):
+        return text(bare)
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return ""
+    factors = (node.left, node.right)
+    kept = [_norm_of(module, factor) for factor in factors]
+    raised = any(one is not None and one != text(factor) for one, factor in zip(kept, factors, strict=True))
+    return f"{kept[0]} * {kept[1]}" if raised and None not in kept else ""
+
+
+def _raised(module: Module, node: ast.expr) -> ast.expr | None:
+    """What an epsilon is added to, or what is clamped at one: `n + 1e-8`, `jnp.maximum(n, 1e-8)`."""
     parts: list[ast.expr] = []
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         parts = [node.left, node.right]
-    elif isinstance(node, ast.Call) and module.dotted(node.func) in JAX_CLAMPS and len(node.args) == 2:
-        parts = list(node.args)
-    sizes = [part for part in parts if _is_product_of_norms(module, part)]
+    elif isinstance(node, ast.Call) and module.dotted(node.func) in JAX_CLAMPS:
+        parts = [*node.args, *(k.value for k in node.keywords if k.arg in {"min", "a_min"})]
+    sizes = [part for part in parts if _is_product_of_norms(module, part) or _is_jax_norm(module, part)]
     return sizes[0] if len(parts) == 2 and len(sizes) == 1 else None
+
+
+def _norm_of(module: Module, factor: ast.expr) -> str | None:
+    """The norm behind a factor, without its epsilon, as it is to be written; None where there is none."""
+    value = (module.value_of(factor) or factor) if isinstance(factor, ast.Name) else factor
+    if isinstance(value, ast.Call) and module.dotted(value.func) == "optax.safe_norm" and len(value.args) > 1:
+        return text(factor) if _is_zero(module, value.args[1]) else f"jnp.linalg.norm({text(value.args[0])})"
+    bare = _raised(module, value)
+    if bare is not None:
+        return text(bare) if _is_jax_norm(module, bare) else None
+    return text(factor) if _is_jax_norm(module, value) else None
 
 
 def _is_product_of_norms(module: Module, node: ast.expr) -> bool:
@@ -86,9 +107,8 @@ def _is_product_of_norms(module: Module, node: ast.expr) -> bool:
 
 def _is_jax_norm(module: Module, node: ast.expr) -> bool:
     value = module.value_of(node) if isinstance(node, ast.Name) else node
-    if not isinstance(value, ast.Call):
-        return False
-    return module.dotted(value.func) in NORM_FUNCTIONS | JAX_NORMS and module.dotted(value.func).startswith("jax.")
+    name = module.dotted(value.func) if isinstance(value, ast.Call) else ""
+    return name in NORM_FUNCTIONS and name.startswith(("jax.", "optax."))
 
 
 def _is_harmless(module: Module, call: ast.expr) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from walkback.lint.module import Module, text
 from walkback.lint.rule import Hit, Rule
-from walkback.lint.tensor_calls import COSINE_FUNCTIONS
+from walkback.lint.tensor_calls import COSINE_FUNCTIONS, OPTAX_COSINES
 
 
 def check(module: Module) -> Iterator[Hit]:
-    """torch's cosine with two equal arguments: it is 1 whatever they are."""
+    """torch's cosine, or optax's, with two equal arguments: it is 1 whatever they are."""
     for call in module.calls:
-        if module.dotted(call.func) in COSINE_FUNCTIONS and len(call.args) >= 2:
+        if module.dotted(call.func) in COSINE_FUNCTIONS | OPTAX_COSINES and len(call.args) >= 2:
             left, right = call.args[:2]
             if ast.dump(left) == ast.dump(right) and not any(isinstance(n, ast.Call) for n in ast.walk(left)):
                 what = f"`{text(call)}` compares a tensor with itself: it is 1 whatever the tensor"

@@ -11,13 +11,14 @@ from walkback.lint.rule import Hit, Rule
 
 LARGEST = 1e-6
 """Above this a threshold prunes or quantises on purpose; below it somebody meant `numerically zero`."""
+WHERE = {"torch.where", "numpy.where", "jax.numpy.where", "jax.lax.select"}
 _TINY_NAME = re.compile(r"eps|sensitiv|(^|_)tiny|(^|_)tol", re.IGNORECASE)
 """What a limit is called that is meant to be numerically zero, where its value stands elsewhere."""
 _DIRECTION = re.compile(r"grad|credit|delta|align|cos|angle|error|update", re.IGNORECASE)
 
 
 def check(module: Module) -> Iterator[Hit]:
-    """`g[g.abs() < 1e-8] = 0` and `torch.where(g.abs() < 1e-8, 0, g)`, where directions are compared."""
+    """`g[g.abs() < 1e-8] = 0` and `where(g.abs() < 1e-8, 0, g)`, where directions are compared."""
     for node in module.nodes:
         if not isinstance(node, ast.stmt | ast.expr):
             continue
@@ -31,13 +32,24 @@ def _zeroed_where(module: Module, node: ast.AST) -> ast.Compare | None:
     """The comparison that decides which entries become zero."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript) and _is_zero(node.value):
         test: ast.AST = node.targets[0].slice
-    elif isinstance(node, ast.Call) and module.dotted(node.func) in {"torch.where", "numpy.where"}:
+    elif isinstance(node, ast.Call) and module.dotted(node.func) in WHERE:
         if len(node.args) != 3 or not any(map(_is_zero, node.args[1:])):
             return None
         test = node.args[0]
+    elif isinstance(node, ast.Call) and (changed := _changed_at(node)) is not None:
+        test = changed
     else:
         return None
     return test if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
+
+
+def _changed_at(call: ast.Call) -> ast.expr | None:
+    """What `g.at[PLACES].set(0)` sets to zero, in JAX, whose arrays cannot be changed in place."""
+    places = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "set" else None
+    at = places.value if isinstance(places, ast.Subscript) else None
+    if not isinstance(places, ast.Subscript) or not isinstance(at, ast.Attribute) or at.attr != "at":
+        return None
+    return places.slice if call.args and _is_zero(call.args[0]) else None
 
 
 def _is_zero(node: ast.expr) -> bool:
