@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from walkback.cli.options import FullOption, RequireAllOption, RunsOption
+from walkback.cli.options import FullOption, RequireAllOption, RunsOption, SarifOption
 from walkback.cli.output import require_writable
 from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.errors import InputError
@@ -35,6 +35,7 @@ def diagnose(
     ],
     json_file: Annotated[Path | None, typer.Option("--json", help="Save the report as JSON to this file.")] = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Save the report as an HTML page.")] = None,
+    sarif_file: SarifOption = None,
     blocks: Annotated[
         str | None,
         typer.Option(help="Module names or globs, separated by commas. !NAME excludes one; NAME#2 is its second call."),
@@ -62,7 +63,7 @@ def diagnose(
     from walkback.protocol.panels import panel_named
     from walkback.protocol.verdict import exit_status
 
-    require_writable([json_file, html_file], [target, *_store_of(target, runs)])
+    require_writable([json_file, html_file, sarif_file], [target, *_store_of(target, runs)])
     panel_named(panel)  # refused before anything is measured
     if not target:
         raise InputError("TARGET is ''; expected a run id, a run's directory, a checkpoint, or file.py:function.")
@@ -88,8 +89,19 @@ def diagnose(
         report.save(json_file)
     if html_file is not None:
         report.to_html(html_file)
+    if sarif_file is not None:
+        _write_sarif(report, target, sarif_file)
     print_report(report, full=full)
     return exit_status([report.outcome])
+
+
+def _write_sarif(report: DiagnosticReport, target: str, path: Path) -> None:
+    from walkback.cli.target import place_of
+    from walkback.present.sarif import Judged, as_sarif
+    from walkback.protocol.schema import write_whole
+
+    file, line = place_of(target)
+    write_whole(path, as_sarif([Judged(report.method_name or target, report, file, line)]))
 
 
 def _index_or_key(logits: str | None) -> int | str | None:

@@ -24,3 +24,11 @@ RequireAllOption = Annotated[
         "--require-all", help="If any diagnostic was not measured, the outcome is incomplete (exit status 3)."
     ),
 ]
+SarifOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--sarif",
+        metavar="FILE",
+        help="Write what fires and what is missing as SARIF 2.1.0 to this file, for code-review tools.",
+    ),
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from walkback.cli.options import RequireAllOption
+from walkback.cli.options import RequireAllOption, SarifOption
 from walkback.cli.saying import say
 from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.protocol.thresholds import DiagnosticThresholds
@@ -58,6 +58,7 @@ def replay(
     ] = 1,
     warmup: Annotated[float, typer.Option(help="Never stop before this epoch.", rich_help_panel=STOPPING)] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the reports as JSON to this file.")] = None,
+    sarif_file: SarifOption = None,
     require_all: RequireAllOption = False,
     panel: PanelOption = None,
     thresholds: DiagnosticThresholds | None = None,
@@ -72,7 +73,7 @@ def replay(
     from walkback.watch.policy import StopPolicy
     from walkback.watch.replay import replay as judge_files
 
-    require_writable([json_file], files)
+    require_writable([json_file, sarif_file], files)
     policy = StopPolicy.of(stop_on, patience, warmup)
     judged = judge_files(
         files,
@@ -86,6 +87,8 @@ def replay(
     )
     if json_file is not None:
         _write(judged, json_file)
+    if sarif_file is not None:
+        _write_sarif(judged, sarif_file)
     _print(judged)
     return exit_status([entry.report.outcome for entry in judged])
 
@@ -137,3 +140,10 @@ def _write(judged: list[Replayed], path: Path) -> None:
         for e in judged
     ]
     write_whole(path, json_text(entries))
+
+
+def _write_sarif(judged: list[Replayed], path: Path) -> None:
+    from walkback.present.sarif import Judged, as_sarif
+    from walkback.protocol.schema import write_whole
+
+    write_whole(path, as_sarif([Judged(entry.name, entry.report, Path(entry.source)) for entry in judged]))

@@ -40,6 +40,19 @@ def call_target(target: str) -> dict[str, Any]:
     return _arguments(run_theirs(function, target), target)
 
 
+def place_of(target: str) -> tuple[Path, int]:
+    """The file and the line of a function that was called; the target itself, line 1, where it is no function."""
+    place, _, name = target.rpartition(":")
+    if not place or Path(target).exists():
+        return Path(target), 1
+    file = Path(place)
+    if not place.endswith(".py"):
+        file = Path(getattr(sys.modules.get(place), "__file__", None) or place)
+    function = getattr(sys.modules.get(file.stem if place.endswith(".py") else place), name, None)
+    code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
+    return file, code.co_firstlineno if code is not None and Path(code.co_filename).name == file.name else 1
+
+
 def _check_takes_nothing(function: Callable[..., Any], target: str) -> None:
     """Refuse a function that cannot be called without arguments, by name of what it asks for."""
     try:

@@ -74,23 +74,28 @@ def as_json(checked: Checked, rules: Sequence[Rule]) -> str:
 
 def as_sarif(checked: Checked, rules: Sequence[Rule]) -> str:
     """A SARIF log of one run."""
-    driver = {"name": "walkback", "version": __version__, "rules": [_sarif_rule(r) for r in rules]}
     order = {rule.code: index for index, rule in enumerate(rules)}
     results = [_sarif_result(f, order[f.code]) for f in checked.findings]
     errors = [
         {
             "level": "error",
             "message": {"text": f"{b.path} {b.problem}"},
-            "locations": [_place(b.path, b.line, b.column)],
+            "locations": [sarif_place(b.path, b.line, b.column)],
         }
         for b in sorted(checked.broken)
     ]
-    invocation = {"executionSuccessful": not errors, "toolExecutionNotifications": errors}
+    return sarif_log([_sarif_rule(r) for r in rules], results, errors)
+
+
+def sarif_log(
+    rules: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]] = ()
+) -> str:
+    """The log of one run of walkback, whatever it looked for: rules, results, and what could not be read."""
     run = {
-        "tool": {"driver": driver},
+        "tool": {"driver": {"name": "walkback", "version": __version__, "rules": list(rules)}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [invocation],
-        "results": results,
+        "invocations": [{"executionSuccessful": not errors, "toolExecutionNotifications": list(errors)}],
+        "results": list(results),
     }
     return _dumped({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
@@ -110,11 +115,12 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
         "ruleIndex": index,
         "level": "warning",
         "message": {"text": f"{finding.what}. {finding.why} Write: {finding.instead}"},
-        "locations": [_place(finding.path, finding.line, finding.column)],
+        "locations": [sarif_place(finding.path, finding.line, finding.column)],
     }
 
 
-def _place(path: str, line: int, column: int) -> dict[str, Any]:
+def sarif_place(path: str, line: int = 1, column: int = 1) -> dict[str, Any]:
+    """Where a result is: a place in a file."""
     region = {"startLine": max(line, 1), "startColumn": max(column, 1)}
     return {"physicalLocation": {"artifactLocation": {"uri": quote(PurePath(path).as_posix())}, "region": region}}
 

@@ -58,14 +58,15 @@ def _why(report: DiagnosticReport) -> list[str]:
     """What decided: everything that fired, in plain words; else everything that passed, in one line."""
     decide, inform = in_panel.fired(report), in_panel.fired_beside(report)
     if decide:
-        return _some([_reading(report, reading) for reading in (*decide, *inform)])
+        return _some([fired_words(report, reading) for reading in (*decide, *inform)])
     passed = [f"{in_panel.named(report, r)} {reading_value(r)}" for r in report.readings if r.state is State.PASS]
     nothing = "nothing that decides fires" if inform else "nothing fires"
     said = [f"{nothing}: {', '.join(passed)}"] if passed else []
-    return said + [f"beside the verdict: {_reading(report, reading)}" for reading in inform]
+    return said + [f"beside the verdict: {fired_words(report, reading)}" for reading in inform]
 
 
-def _reading(report: DiagnosticReport, reading: Reading) -> str:
+def fired_words(report: DiagnosticReport, reading: Reading) -> str:
+    """What a firing means, with its value, its place and the rule."""
     at = f" at {place(report, reading.site)}" if reading.site is not None else ""
     role = "" if in_panel.decides(report, reading) else f", {in_panel.role(report, reading.letter)}"
     value = f"{in_panel.named(report, reading)} {reading_value(reading)}{at}{_share(report, reading)}"
@@ -106,7 +107,7 @@ def _next(report: DiagnosticReport) -> list[str]:
     """What whoever fires says is to be done, and how to measure what is missing."""
     # What only informs tells of no step to take where the verdict is a pass.
     fired = [*in_panel.fired(report), *(in_panel.fired_beside(report) if report.outcome == "fail" else ())]
-    steps = [_remedy(reading) for reading in fired]
+    steps = [remedy(reading) for reading in fired]
     gaps = [outline.sentence(report, r) for r in report.readings if r.state in MISSING]
     lines = list(dict.fromkeys(step for step in (*steps, *gaps) if step))
     return _some(lines) or [
@@ -114,7 +115,8 @@ def _next(report: DiagnosticReport) -> list[str]:
     ]
 
 
-def _remedy(reading: Reading) -> str:
+def remedy(reading: Reading) -> str:
+    """What whoever fires says is to be done; empty where nobody knows it."""
     found = by_letter(reading.letter)
     if reading.reason == NON_FINITE:
         return found.non_finite_remedy if found is not None else FIND_THE_FIRST
