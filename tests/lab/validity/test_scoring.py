@@ -234,7 +234,7 @@ def invoke(*words):
 
 def test_the_verb_lists_and_refuses(tmp_path):
     places = ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
-    listed = invoke(*places)
+    listed = invoke(*places, "--device", "cpu", "--precision", "fp32")
     assert listed.exit_code == 0
     assert all(name in listed.output for name in CONDITIONS)
     assert "0 of 150" in listed.output
@@ -244,6 +244,9 @@ def test_the_verb_lists_and_refuses(tmp_path):
         (["--run", "all"], "fit or held"),
         (["--run", "fit"], "cannot read"),  # no committed split there
         (["--open"], "Commit first|no network"),
+        (["--device", "cuda"], "on the CPU in fp32"),
+        (["--precision", "bf16"], "on the CPU in fp32"),
+        (["--device", "gpu"], "expected auto"),
     ):
         with pytest.raises((InputError, RecordError), match=told):
             invoke(*words, *places)

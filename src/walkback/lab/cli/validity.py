@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from walkback.cli.output import folder_for, output
+from walkback.lab.cli.place import WHERE
+from walkback.lab.runs.hardware import AUTO, CPU
 
 if TYPE_CHECKING:
     from walkback.lab.validity.bench import Bench
 
+FP32 = "fp32"
 RunOption = Annotated[
     str | None, typer.Option("--run", metavar="HALF", help="Train the missing networks of one half: fit or held.")
 ]
@@ -65,6 +68,12 @@ def validity(
     ),
     results: ResultsOption = Path("results/validity"),
     docs: DocsOption = Path("docs"),
+    precision: Annotated[
+        str, typer.Option(help="fp32 alone: the networks are fixed beforehand.", rich_help_panel=WHERE)
+    ] = FP32,
+    device: Annotated[
+        str, typer.Option(help="auto or cpu: the networks are trained on the CPU alone.", rich_help_panel=WHERE)
+    ] = AUTO,
 ) -> int:
     """Train networks with known faults, and count how often each panel is right.
 
@@ -74,6 +83,7 @@ def validity(
     from walkback.errors import InputError
     from walkback.lab.validity.bench import Bench
 
+    _refuse_another_place(device, precision)
     if again and not open_:
         raise InputError("--again goes with --open: it opens the held half once more.")
     if sum((estimate, run is not None, fit, score, open_)) > 1:
@@ -97,6 +107,20 @@ def validity(
         output().print(f"page in {path}, tables in {results}")
         return 0
     return _listed(bench)
+
+
+def _refuse_another_place(device: str, precision: str) -> None:
+    """Raise for a device or a precision in which a network of the bench would be another one."""
+    from walkback.errors import InputError
+    from walkback.lab.runs.hardware import checked_word
+    from walkback.protocol.schema import shortened
+
+    if checked_word(device) not in (AUTO, CPU) or precision != FP32:
+        asked = f"--device {device}" if precision == FP32 else f"--precision {shortened(precision)}"
+        raise InputError(
+            f"{asked} is not for this command. The networks of the bench are fixed beforehand: they are trained on the "
+            "CPU in fp32, and elsewhere they would be other networks. Leave the option out."
+        )
 
 
 def _estimate(bench: Bench) -> int:
