@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,3 +129,31 @@ def test_a_baseline_of_another_network_is_refused():
             net.apply, net.parameters(), net.BLOCKS, net.batches(), stem=net.stem, head=net.head,
             frozen_baseline_acc=baseline,
         )  # fmt: skip
+
+
+class OfOthers(walkback.Diagnostic):
+    """A diagnostic that takes torch's tensors, as another package may bring it."""
+
+    letter, title, question, meaning = "k", "a stranger's", "Is it large?", "it is not large"
+    thresholds: ClassVar = {"strange_floor": walkback.Threshold(0.0, "<", "largeness")}
+    quantities = (walkback.Quantity("largeness", per_site=True),)
+
+    @staticmethod
+    def measure(capture):
+        raise AssertionError("it was given what is not torch's")
+
+    @staticmethod
+    def summarise(part):
+        return {}
+
+
+def test_a_diagnostic_of_another_package_is_left_out_and_named():
+    walkback.register("diagnostics", "strange", OfOthers)
+    try:
+        more = {"stem": net.stem, "head": net.head}
+        report = walkback.jax.diagnose(net.apply, net.parameters(), net.BLOCKS, net.batches(), **more)
+        assert [each for each in report.warnings if "(k) a stranger's" in each]
+        assert report.reading("k").state is walkback.State.NOT_MEASURED
+        assert report.reading("a").value is not None
+    finally:
+        walkback.unregister("diagnostics", "strange")
