@@ -174,7 +174,7 @@ def test_the_example_runs_and_shows_what_it_says():
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     by_source = {cell.source: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
     shown = {source: outputs for source, outputs in by_source.items() if outputs}
     assert len(shown) == 5
