@@ -36,7 +36,7 @@ VERDICT_WIDTH = 24
 
 
 def comparison_blocks(
-    reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None, width: int = 100
+    reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None, width: int = 100, recorded: str = ""
 ) -> Iterator[RenderableType]:
     """The table, its legend, and a paragraph for every method with several reports."""
     if not reports:
@@ -50,6 +50,8 @@ def comparison_blocks(
     yield Text(_legend(reports, kept), style="dim")
     if left := [column.heading for column in wanted if column not in kept]:
         yield Text(f"not shown at this width: {', '.join(left)}. {_HOW_TO_SEE}", style="dim")
+    if recorded:
+        yield Text(f"in the record: {recorded}", style="dim")
     for asked in dict.fromkeys(in_panel.to_ask_for(report) for report in reports):
         if asked:
             yield Text(f"to ask for: {asked}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from walkback.present import in_panel, markdown, outline
 from walkback.present.comparison import Column, columns, labels, letters_in_words, row, short_verdict, units
 from walkback.present.latex import document, floated, tabular
+from walkback.present.method_names import recorded_as
 from walkback.present.network import Network
 from walkback.present.numbers import ABSENT
 from walkback.present.plain import middle_out, shortened
@@ -100,6 +101,8 @@ def legend(networks: Sequence[Network]) -> str:
         text += f" {heading[:1].upper()}{heading[1:]} in {'percentage points' if unit == 'pp' else unit}."
     if any(not n.report.complete for n in networks):
         text += " What follows “no” was not measured, which does not count as a pass."
+    if recorded := recorded_as(networks):
+        text += f" In the record {recorded}."
     limits = {tuple(outline.thresholds(n.report)) for n in networks}
     if len(limits) == 1:
         text += " Fires when: " + "; ".join(f"{label} {rule}" for label, rule in limits.pop()) + "."
@@ -130,6 +133,8 @@ def _place(heading: str) -> int:
 def _fields(network: Network) -> Iterator[tuple[str, str]]:
     report = network.report
     yield "method", _cell(report.method_name)
+    if network.recorded:
+        yield "recorded_method", _cell(network.recorded)
     yield "seed", "" if report.seed is None else str(report.seed)
     yield "verdict", _cell(report.decision.words if report.decision is not None else report.verdict)
     for panel, verdict in report.verdicts.items():

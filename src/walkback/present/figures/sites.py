@@ -47,7 +47,7 @@ def plot(networks: Sequence[Network]) -> Figure:
         tidy(axes, title)
         axes.set_xlabel("site", fontsize=PRINT)
     handles = [
-        stream.plot([], [], color=colour, marker=marker, linestyle=dashes, markersize=4, label=pretty(method, styles))[
+        stream.plot([], [], color=colour, marker=marker, linestyle=dashes, markersize=4, label=pretty(method))[
             0
         ]
         for method, (colour, marker, dashes) in styles.items()
