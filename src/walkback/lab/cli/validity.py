@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from walkback.lab.validity.bench import Bench
 
 RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="HALF", help="Train the missing networks of one half: fit or held.")
+    str | None, typer.Option("--run", metavar="PART", help="Train the missing networks of one part: fit or held.")
 ]
 OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="CONDITION", help="Only networks of this condition; repeatable.")
@@ -36,15 +36,15 @@ def validity(
     ] = False,
     run: RunOption = None,
     fit: Annotated[
-        bool, typer.Option("--fit", help="Fit the thresholds of the panel `calibrated`, on the fit half only.")
+        bool, typer.Option("--fit", help="Fit the thresholds of the panel `calibrated`, on the part to fit on only.")
     ] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Score the panels on the fit half; write VALIDITY.md and its figure.")
+        bool, typer.Option("--score", help="Score the panels on the part to fit on; write VALIDITY.md and its figure.")
     ] = False,
     open_: Annotated[
         bool,
         typer.Option(
-            "--open", help="Score the panels on the held-out half. Meant to be done once: each use is recorded."
+            "--open", help="Score the panels on the held part. Meant to be done once: each use is recorded."
         ),
     ] = False,
     again: Annotated[
@@ -68,14 +68,14 @@ def validity(
 ) -> int:
     """Train networks with known faults, and count how often each panel is right.
 
-    Without an option it lists the conditions and the progress of each half. The same command resumes what was
+    Without an option it lists the conditions and the progress of each part. The same command resumes what was
     interrupted.
     """
     from walkback.errors import InputError
     from walkback.lab.validity.bench import Bench
 
     if again and not open_:
-        raise InputError("--again goes with --open: it opens the held half once more.")
+        raise InputError("--again goes with --open: it opens the held part once more.")
     if sum((estimate, run is not None, fit, score, open_)) > 1:
         raise InputError("--estimate, --run, --fit, --score and --open are steps of their own; give one at a time.")
     bench = Bench.at(runs, results)
@@ -122,7 +122,7 @@ def _fit(bench: Bench) -> int:
     require_committed(bench.results)
     for decider in bench.fit():
         output().print(f"{in_words(decider)} (never tighter than {decider.candidate.guard:g})")
-    output().print(f"thresholds in {bench.panel}; commit them before the held half is opened")
+    output().print(f"thresholds in {bench.panel}; commit them before the held part is opened")
     return 0
 
 
