@@ -96,5 +96,3 @@ def test_what_fired_in_a_run_is_there_at_every_width(width):
     text = printed("watch", "--once", TRACE, columns=width)
     assert "epoch 3 (a) (b)" in text
     assert "epoch 0 (c)" in text
-
-

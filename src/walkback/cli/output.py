@@ -37,6 +37,8 @@ def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path
     """
     paths = [path for path in outputs if path is not None]
     for path in paths:
+        if str(path) == "-":
+            raise InputError("cannot write a file called -. Give a name, or /dev/stdout for standard output.")
         if path.is_dir():
             raise InputError(f"cannot write {path}: it is a directory. Give the path of a file.")
         if not path.parent.is_dir():

@@ -15,6 +15,7 @@ from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from walkback.present.network import Network
+    from walkback.protocol.records import DiagnosticReport
     from walkback.watch.replay import Replayed
 
 LOGS, STOPPING = "Logs of other programs", "When a run would have been stopped"
@@ -104,10 +105,15 @@ def _print(judged: list[Replayed]) -> None:
     print_comparison([each.report for each in shown], names=names, recorded=recorded_as(shown))
     for sentence in _what_passes_rest_on(dict(zip(names, judged, strict=True))):
         say(sentence)
-    courses = [(e.name, e.course, e.report.warnings) for e in judged if e.course is not None]
+    courses = [(e.name, e.course, _remarks(e.report)) for e in judged if e.course is not None]
     console = output()
     for block in (*course_blocks(courses), *partial_blocks([(e.name, e.report) for e in judged])):
         console.print(block)
+
+
+def _remarks(report: DiagnosticReport) -> tuple[str, ...]:
+    """What must be known of a record: its warnings, and how its columns were read."""
+    return (*report.warnings, *([report.notes] if report.notes else []))
 
 
 def _in_shown_names(judged: list[Replayed]) -> list[Network]:

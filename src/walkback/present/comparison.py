@@ -16,13 +16,14 @@ from rich.text import Text
 from walkback.present import in_panel, numbers
 from walkback.present.numbers import written
 from walkback.present.plain import middle_out, one_line
-from walkback.present.seeds import headline, remarks, sentences, summaries
+from walkback.present.seeds import HOW_TO_READ, headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
 from walkback.present.text_tables import GAP, ruled_table
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Scalar
 from walkback.protocol.diagnostics.known import scalars
 from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.wording import listed
 
 if TYPE_CHECKING:
     from walkback.protocol.seeds import SeedSummary
@@ -59,9 +60,12 @@ def comparison_blocks(
         yield Text(f"other panels: {others}", style="dim")
     for words in remarks(reports):
         yield Text.assemble(("warning: ", "yellow"), words)
-    for summary in summaries(reports):
+    for summary in (several := summaries(reports)):
         yield Text()
         yield from seed_blocks(summary)
+    if several:
+        yield Text()
+        yield Text(HOW_TO_READ, style="dim")
 
 
 def seed_blocks(summary: SeedSummary) -> Iterator[RenderableType]:
@@ -187,7 +191,7 @@ def _kept(
     """
     kept = list(shown)
     longest = max(map(cell_len, map(one_line, names)))
-    for column in sorted(reversed(shown), key=lambda each: -each.gives_way):
+    for _, column in sorted(enumerate(shown), key=lambda each: (-each[1].gives_way, -each[0])):
         name = min(longest, NAME_WIDTH if column.gives_way else _LEAST_NAME)
         taken = sum(_column_width(reports, each) for each in kept)
         if taken + name + GAP + _asked(reports) <= width:
@@ -203,7 +207,7 @@ def _asked(reports: Sequence[DiagnosticReport]) -> int:
 
 def _legend(reports: Sequence[DiagnosticReport], shown: Sequence[Column]) -> str:
     letters = letters_in_words({label.strip("()"): name for label, name in labels(reports).items()})
-    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items())]
+    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items()), *directions(shown)]
     missing = [r.letter for report in reports for r in _gaps(report)]
     if missing and any(not report.complete for report in reports):
         label = in_panel.label(reports[0], max(missing))
@@ -219,6 +223,15 @@ def labels(reports: Sequence[DiagnosticReport]) -> dict[str, str]:
 def letters_in_words(labels: Mapping[str, str]) -> str:
     """Labels with their titles, in a line; a label that is its own title stands alone."""
     return ", ".join(label if label == name else f"{label} {name}" for label, name in labels.items())
+
+
+def directions(shown: Sequence[Column]) -> list[str]:
+    """Of columns that no threshold is for: which way is better, `nudge: larger is better`."""
+    headings = {column.heading for column in shown}
+    declared = [(scalar.heading, scalar.larger) for _, scalar in scalars().values() if scalar.larger]
+    words = {word: [heading for heading, each in declared if each == word and heading in headings]
+             for word in dict.fromkeys(word for _, word in declared)}  # fmt: skip
+    return [f"{listed(named)}: larger is {word}" for word, named in words.items() if named]
 
 
 def units(shown: Sequence[Column]) -> dict[str, str]:

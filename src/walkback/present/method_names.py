@@ -1,7 +1,7 @@
 """What a reader is told a method is called: one name for each, in tables, pages and figures.
 
-Records keep the labels that rules and files depend on. A label alone does not say which rule it is of: `dfa` is DFA with
-the credit of each sample scaled where the audit's row says so.
+Records keep the labels that rules and files depend on. A label alone does not say which rule it is of: `dfa` is scaled
+DFA where the audit's row says so.
 """
 
 from __future__ import annotations

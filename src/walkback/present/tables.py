@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.present import in_panel, markdown, outline
-from walkback.present.comparison import Column, columns, labels, letters_in_words, row, short_verdict, units
+from walkback.present.comparison import Column, columns, directions, labels, letters_in_words, row, short_verdict, units
 from walkback.present.latex import document, floated, tabular
 from walkback.present.method_names import recorded_as
 from walkback.present.network import Network
 from walkback.present.numbers import ABSENT
 from walkback.present.plain import middle_out, shortened
-from walkback.present.seeds import headline, remarks, sentences, summaries
+from walkback.present.seeds import HOW_TO_READ, headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
 from walkback.protocol.diagnostics.known import quantities
 from walkback.protocol.records import DiagnosticReport, Reading
@@ -39,7 +39,8 @@ def as_markdown(networks: Sequence[Network]) -> str:
         markdown.escape(legend(networks)),
         *([f"Other panels: {markdown.escape(others)}"] if others else []),
         *(f"**Warning:** {markdown.escape(words)}" for words in remarks(_reports(networks))),
-        *(_agreement(summary) for summary in summaries(_reports(networks))),
+        *(several := [_agreement(summary) for summary in summaries(_reports(networks))]),
+        *([markdown.escape(HOW_TO_READ)] if several else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -99,6 +100,8 @@ def legend(networks: Sequence[Network]) -> str:
     text = f"Letters after a {failed} are the diagnostics that fired: {letters}."
     for heading, unit in units(columns(_reports(networks))).items():
         text += f" {heading[:1].upper()}{heading[1:]} in {'percentage points' if unit == 'pp' else unit}."
+    for words in directions(columns(_reports(networks))):
+        text += f" {words[:1].upper()}{words[1:]}."
     if any(not n.report.complete for n in networks):
         text += " What follows “no” was not measured, which does not count as a pass."
     if recorded := recorded_as(networks):

@@ -224,7 +224,9 @@ _WORDS = {
 
 def _saving(course: CourseSummary) -> str:
     parts = []
-    if course.saved_share is not None:
+    if course.saved_share == 0:
+        parts.append("only at the last measurement, which saves nothing")
+    elif course.saved_share is not None:
         parts.append(f"saves {100 * course.saved_share:.0f} % of the run")
     if course.saved_seconds:
         parts[-1:] = [f"{parts[-1] if parts else 'saves'} ({_duration(course.saved_seconds)})"]

@@ -43,9 +43,7 @@ def validity(
     ] = False,
     open_: Annotated[
         bool,
-        typer.Option(
-            "--open", help="Score the panels on the held part. Meant to be done once: each use is recorded."
-        ),
+        typer.Option("--open", help="Score the panels on the held part. Meant to be done once: each use is recorded."),
     ] = False,
     again: Annotated[
         str,

@@ -61,8 +61,8 @@ def page_of(
         "Pearson).",
         "The split was fixed before the first network was made, by a hash of the configurations: "
         f"{HEALTHY_QUOTA['fit']} healthy networks and {FAULT_QUOTA['fit']} of each fault to fit on, "
-        f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} to hold back (results/validity/split.json). The second are the "
-        "held part.",
+        f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} to hold back (results/validity/split.json). The second are "
+        "the held part.",
         *_opened(openings),
     ]
     if held := tables.get("held"):
@@ -177,8 +177,8 @@ def _panel(deciders: Sequence[Decider]) -> Parts:
     return [
         Heading("The panel calibrated"),
         "A network fails where one of these fires. It is incomplete where nothing fires, no linear readout was "
-        "measured and depth gain shows no gain. Which diagnostics decide and where was fitted on the part to fit on by a "
-        "rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). The last but one "
+        "measured and depth gain shows no gain. Which diagnostics decide and where was fitted on the part to fit on by "
+        "a rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). The last but one "
         "column has the tightest threshold that this rule allows, whatever the networks say. (b), (c) and (d) inform: "
         "a report shows them, and they decide nothing.",
         Grid(("diagnostic", "fires", "tightest allowed", "meant for"), lines, "llrl"),
@@ -207,7 +207,7 @@ def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Pa
         "diagnostic is meant for this fault.",
         _areas(rows),
         Heading("An architecture left out", 3),
-        "The whole rule of calibrated again on the part to fit on without one group, and what it then does on that group.",
+        "The whole rule of calibrated again on the part to fit on without one group, and what it does on that group.",
         _left_out(fit, rows, "architecture"),
         Heading("A data set left out", 3),
         _left_out(fit, rows, "task"),
@@ -218,7 +218,9 @@ def _none_can(rows: Sequence[Row]) -> str:
     """How many of the faulty networks no diagnostic is meant to find."""
     hopeless = {f: len(of_fault(rows, f)) for f in FAULTS if not condition_named(f).found_by and of_fault(rows, f)}
     faulty = len(rows) - len(healthy(rows))
-    told = "; ".join(f"{number} of them are {fault}, which no diagnostic can find" for fault, number in hopeless.items())
+    told = "; ".join(
+        f"{number} of them are {fault}, which no diagnostic can find" for fault, number in hopeless.items()
+    )
     return f" ({told}, so rates are of the other {faulty - sum(hopeless.values())})" if told else ""
 
 

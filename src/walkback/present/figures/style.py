@@ -43,8 +43,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def pretty(label: str) -> str:
     """A method as a figure names it; what is none of the zoo's is cut where it is long."""
-    name, colon, options = shown_name(label).partition(":")
-    return middle_out(name, 40) + (f", {options.replace('penalty=', 'λ = ')}" if colon else "")
+    return middle_out(shown_name(label), 40)
 
 
 def colours_of(networks: Sequence[Network]) -> dict[str, tuple[str, str, Any]]:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from walkback.protocol.records import Measurements
 from walkback.protocol.schema import Record
+from walkback.protocol.wording import were
 
 NAMED = {"widths": "features at a site"}
 """A size in words, where its name does not say it."""
@@ -72,7 +73,7 @@ class PanelRates(Record):
             f"train) and found {self.found.count} of {self.found.of} faulty ones."
         )
         if missing:
-            said += f" On those, all that decides was measured; here {' and '.join(missing)} was not."
+            said += f" On those, all that decides was measured; here {were(missing)} not."
         unknown = not_on_record(measured)
         return f"{said} Whether this network is of their size is not known: {unknown}." if unknown else said
 
