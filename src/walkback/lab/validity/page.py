@@ -90,7 +90,7 @@ def _in_all(cost: Mapping[str, Any], tables: Mapping[Half, Sequence[Row]]) -> st
 def _opened(openings: Sequence[Mapping[str, Any]]) -> list[str]:
     """When the held half was scored; of a second time, why, and what became other than it was."""
     if not openings:
-        return ["The held part has not been scored."]
+        return ["The held part has not been opened."]
     first, *later = openings
     said = [f"The held part was first scored on {first['date']} at commit {first['commit']}."]
     for before, each in zip(openings, later, strict=False):
