@@ -19,7 +19,8 @@ def run(*arguments):
 def test_one_look_shows_each_run_its_course_and_its_firings():
     result = run("watch", "--once", DFA, BP)
     assert result.exit_code == 0, result.output
-    _, _, dfa, bp = result.output.splitlines()[:4]
+    dfa, bp = (next(line for line in result.output.splitlines() if line.startswith(name)) for name in (
+        "resmlp_dfa_s42", "resmlp_bp_s42"))  # fmt: skip
     assert dfa.startswith("resmlp_dfa_s42_trace")
     assert "epoch 3 (a) (b)" in dfa
     assert "▁" in dfa

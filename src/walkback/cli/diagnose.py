@@ -38,7 +38,10 @@ def diagnose(
     sarif_file: SarifOption = None,
     blocks: Annotated[
         str | None,
-        typer.Option(help="Module names or globs, separated by commas. !NAME excludes one; NAME#2 is its second call."),
+        typer.Option(
+            help="Module names or globs, separated by commas: 1 for a report's module 1. !NAME excludes one; "
+            "NAME#2 is its second call."
+        ),
     ] = None,
     stem: Annotated[str | None, typer.Option(help="Modules before the first block, named as in --blocks.")] = None,
     head: Annotated[str | None, typer.Option(help="Modules after the last block, named as in --blocks.")] = None,

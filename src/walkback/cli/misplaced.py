@@ -7,6 +7,7 @@ from importlib import import_module
 import typer
 
 from walkback.cli.entry import VERBS
+from walkback.protocol.wording import listed
 
 _OWN = tuple(verb for verb in VERBS if verb not in ("lab", "demo"))
 """The verbs that need nothing but the core to be looked at."""
@@ -17,7 +18,7 @@ def where_it_belongs(option: str) -> str:
     having = [f"`walkback {verb}`" for verb in _OWN if option in _options_of(verb)]
     if not having:
         return ""
-    return f"{option} is an option of {' and '.join(filter(None, (', '.join(having[:-1]), having[-1])))}."
+    return f"{option} is an option of {listed(having)}."
 
 
 def _options_of(verb: str) -> set[str]:

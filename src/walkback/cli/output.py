@@ -14,7 +14,8 @@ from walkback.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-PIPED_WIDTH = 160
+PROSE_WIDTH = 160
+"""Where words wrap in a pipe; tables do not."""
 RUN_FILES = (
     "config.json", "trace.jsonl", "result.json", "lock", "*.safetensors", "*tfevents*", "[0-9a-f]" * 12 + ".json",
 )  # fmt: skip
@@ -22,10 +23,10 @@ RUN_FILES = (
 
 
 def output() -> Console:
-    """Standard output, in which no row of a table has to wrap where it is a pipe."""
+    """Standard output, in which no row of a table has to wrap where it is a pipe without COLUMNS."""
     from walkback.present.console import standard_output
 
-    return standard_output(PIPED_WIDTH)
+    return standard_output(PROSE_WIDTH)
 
 
 def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
@@ -36,6 +37,8 @@ def require_writable(outputs: Iterable[Path | None], inputs: Iterable[str | Path
     """
     paths = [path for path in outputs if path is not None]
     for path in paths:
+        if str(path) == "-":
+            raise InputError("cannot write a file called -. Give a name, or /dev/stdout for standard output.")
         if path.is_dir():
             raise InputError(f"cannot write {path}: it is a directory. Give the path of a file.")
         if not path.parent.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from walkback.cli.thresholds import PanelOption, with_thresholds
 from walkback.protocol.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
+    from walkback.present.network import Network
+    from walkback.protocol.records import DiagnosticReport
     from walkback.watch.replay import Replayed
 
 LOGS, STOPPING = "Logs of other programs", "When a run would have been stopped"
@@ -95,25 +98,46 @@ def replay(
 
 def _print(judged: list[Replayed]) -> None:
     from walkback.cli.output import output
+    from walkback.present.comparison import name_of
+    from walkback.present.method_names import recorded_as
     from walkback.present.text import print_comparison
     from walkback.present.traces import course_blocks, partial_blocks
 
-    print_comparison([entry.report for entry in judged], names=[entry.name for entry in judged])
-    for sentence in _what_passes_rest_on(judged):
+    shown = _in_shown_names(judged)
+    names = [name_of(each.report) if each.recorded else entry.name for each, entry in zip(shown, judged, strict=True)]
+    print_comparison([each.report for each in shown], names=names, recorded=recorded_as(shown))
+    for sentence in _what_passes_rest_on(dict(zip(names, judged, strict=True))):
         say(sentence)
-    courses = [(e.name, e.course, e.report.warnings) for e in judged if e.course is not None]
+    courses = [(e.name, e.course, _remarks(e.report)) for e in judged if e.course is not None]
     console = output()
     for block in (*course_blocks(courses), *partial_blocks([(e.name, e.report) for e in judged])):
         console.print(block)
 
 
-def _what_passes_rest_on(judged: list[Replayed]) -> list[str]:
+def _remarks(report: DiagnosticReport) -> tuple[str, ...]:
+    """What must be known of a record: its warnings, and how its columns were read."""
+    return (*report.warnings, *([report.notes] if report.notes else []))
+
+
+def _in_shown_names(judged: list[Replayed]) -> list[Network]:
+    """The networks as tables name them, which takes the options of an audit's rows."""
+    from walkback.present.method_names import in_shown_names, rows_of
+    from walkback.present.network import Network
+    from walkback.watch.what_is import Kind, what_is
+
+    read = [what_is(Path(source)) for source in {e.source for e in judged} if Path(source).suffix == ".json"]
+    rows = {str(found.path): rows_of(found.content) for found in read if found.kind is Kind.AUDIT}
+    made = [Network(e.report, options=rows.get(e.source, {}).get(e.report.method_name)) for e in judged]
+    return in_shown_names(made)
+
+
+def _what_passes_rest_on(judged: Mapping[str, Replayed]) -> list[str]:
     """Of what passes with something missing, what alone was judged; networks of which the same is known together."""
     from walkback.present.in_panel import panel_of
     from walkback.protocol.records import State
 
     groups: dict[str, list[str]] = {}
-    for entry in judged:
+    for name, entry in judged.items():
         panel, readings = panel_of(entry.report), entry.report.readings
         gaps = panel.gaps(readings)
         if entry.report.outcome != "pass" or not gaps:
@@ -121,7 +145,7 @@ def _what_passes_rest_on(judged: list[Replayed]) -> list[str]:
         known = [r for r in readings if panel.member(r.letter) is not None and r.state in (State.PASS, State.FIRE)]
         rests_on = ", ".join(panel.label(reading.letter) for reading in known) or "nothing"
         words = f"the verdict rests on {rests_on} alone; {gaps}. Any of these may still fire."
-        groups.setdefault(words, []).append(entry.name)
+        groups.setdefault(words, []).append(name)
     return [f"{_listed(names)}: {words}" for words, names in groups.items()]
 
 

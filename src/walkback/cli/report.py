@@ -73,6 +73,7 @@ def report(
     from walkback.errors import InputError
     from walkback.lab.present.networks import networks_in
     from walkback.lab.runs.store import open_store
+    from walkback.present.method_names import in_shown_names, recorded_as
     from walkback.present.text import print_comparison, print_report
     from walkback.protocol.schema import write_whole
 
@@ -90,7 +91,7 @@ def report(
     wanted = {form: path for form, path in forms.items() if path is not None}
     store = open_store(runs)
     require_writable(wanted.values(), [*targets, *store.folders])
-    networks = networks_in(targets, store)
+    networks = in_shown_names(networks_in(targets, store))
     # All of them are made before any is written: an error leaves no file behind.
     made = {path: _made(form, networks, targets, title) for form, path in wanted.items()}
     for path, text in made.items():
@@ -98,7 +99,7 @@ def report(
     if not made and len(networks) == 1:
         print_report(networks[0].report, full=full)
     elif not made:
-        print_comparison([network.report for network in networks])
+        print_comparison([network.report for network in networks], recorded=recorded_as(networks))
     return 0
 
 

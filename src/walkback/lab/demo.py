@@ -1,4 +1,4 @@
-"""The demonstration: BP against DFA on a generated data set, each with its matched frozen baseline."""
+"""The demonstration: BP against scaled DFA on a generated data set, each with its matched frozen baseline."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from walkback.lab.runs.hardware import CPU, checked_word
 from walkback.lab.runs.store import RunStore
 from walkback.lab.runs.train import train_or_resume
 from walkback.present.figures.over_epochs import History
+from walkback.present.method_names import SCALED_DFA
 from walkback.present.network import Network
 from walkback.protocol.records import DiagnosticReport, Measurements
 
-LABELS = {"bp": "BP", "dfa": "scaled DFA"}
+LABELS = {"bp": "BP", "dfa": SCALED_DFA}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Shown:
 
 
 def configs(epochs: int = 8, seed: int = 0, precision: str = "fp32") -> list[RunConfig]:
-    """A residual MLP with a terminal LayerNorm, trained by BP and by DFA with credit normalised per sample."""
+    """A residual MLP with a terminal LayerNorm, trained by BP and by scaled DFA."""
     common: dict[str, Any] = {
         "architecture": "resmlp", "data": "synthetic_teacher", "seed": seed, "epochs": epochs,
         "learning_rate": 3e-3, "architecture_options": {"width": 128}, "precision": precision,

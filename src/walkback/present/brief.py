@@ -160,8 +160,17 @@ def _measured(report: DiagnosticReport) -> list[str]:
     own = known.split(",")
     names = tuple(own) if len(own) == len(names) else names
     how = f" ({HOW[found]})" if found in HOW else ""
-    samples = f", on {outline.samples_in_words(report)}" if report.samples else ""
+    samples = f", on {outline.samples_in_words(report)}{_others_scored(report)}" if report.samples else ""
     return [f"{count(len(names), 'block')}: {_listed(names)}{how}{samples}"]
+
+
+def _others_scored(report: DiagnosticReport) -> str:
+    """Why the score is of another number of samples, where it is: gradients cost more than answers."""
+    scored = report.headline_samples
+    if scored is None or report.tokens is not None or scored == report.samples:
+        return ""
+    more = "more, because answers cost less than gradients" if scored > (report.samples or 0) else "fewer"
+    return f" (the score is counted on {more})"
 
 
 def _listed(names: Sequence[str]) -> str:

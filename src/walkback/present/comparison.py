@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -13,35 +15,44 @@ from rich.text import Text
 
 from walkback.present import in_panel, numbers
 from walkback.present.numbers import written
-from walkback.present.plain import NAME_LENGTH, middle_out, one_line, shortened
-from walkback.present.seeds import headline, remarks, sentences, summaries
+from walkback.present.plain import middle_out, one_line
+from walkback.present.seeds import HOW_TO_READ, headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
 from walkback.present.text_tables import GAP, ruled_table
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Scalar
 from walkback.protocol.diagnostics.known import scalars
 from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.wording import listed
 
 if TYPE_CHECKING:
     from walkback.protocol.seeds import SeedSummary
 
 NAME_WIDTH = 16
-"""What a name may take even where verdicts must wrap for it."""
+"""What a name may take before columns leave for it."""
 _LEAST_NAME = 9
-_LEAST_VERDICT = 12
+_HOW_TO_SEE = "A wider terminal shows them (or COLUMNS=200), as do --csv FILE and --html FILE of walkback report."
+VERDICT_WIDTH = 24
+"""What a verdict may take before it wraps; columns leave for that much of it."""
 
 
 def comparison_blocks(
-    reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None, width: int = 100
+    reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None, width: int = 100, recorded: str = ""
 ) -> Iterator[RenderableType]:
     """The table, its legend, and a paragraph for every method with several reports."""
     if not reports:
         yield Text("no reports")
         return
-    kept = _kept(reports, columns(reports), width)
-    yield _table(reports, names or [name_of(report) for report in reports], kept, width)
+    named = names or [name_of(report) for report in reports]
+    wanted = columns(reports)
+    kept = _kept(reports, wanted, named, width)
+    yield _table(reports, named, kept, width)
     yield Text()
     yield Text(_legend(reports, kept), style="dim")
+    if left := [column.heading for column in wanted if column not in kept]:
+        yield Text(f"not shown at this width: {', '.join(left)}. {_HOW_TO_SEE}", style="dim")
+    if recorded:
+        yield Text(f"in the record: {recorded}", style="dim")
     for asked in dict.fromkeys(in_panel.to_ask_for(report) for report in reports):
         if asked:
             yield Text(f"to ask for: {asked}")
@@ -49,9 +60,12 @@ def comparison_blocks(
         yield Text(f"other panels: {others}", style="dim")
     for words in remarks(reports):
         yield Text.assemble(("warning: ", "yellow"), words)
-    for summary in summaries(reports):
+    for summary in (several := summaries(reports)):
         yield Text()
         yield from seed_blocks(summary)
+    if several:
+        yield Text()
+        yield Text(HOW_TO_READ, style="dim")
 
 
 def seed_blocks(summary: SeedSummary) -> Iterator[RenderableType]:
@@ -103,13 +117,30 @@ def row(report: DiagnosticReport, shown: Sequence[Column] | None = None) -> list
 
 
 def short_verdict(report: DiagnosticReport) -> str:
-    """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d`."""
-    panel, gaps = in_panel.panel_of(report), _gaps(report)
+    """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d`; never cut, whatever its length."""
+    return " ".join(_verdict_parts(report))
+
+
+def _verdict_parts(report: DiagnosticReport) -> list[str]:
+    """What fired, what is missing and what fired beside the verdict, each with its word before it."""
+    panel = in_panel.panel_of(report)
     word = panel.short(report.outcome) if report.decision is not None else "not judged"
-    words = " ".join([word, *_bare(report, in_panel.fired(report))])
-    words += f", no {' '.join(_bare(report, gaps))}" if gaps else ""
-    beside = _bare(report, in_panel.fired_beside(report))
-    return shortened(words + (f"; beside it {' '.join(beside)}" if beside else ""), NAME_LENGTH)
+    parts = [" ".join([one_line(word), *_bare(report, in_panel.fired(report))])]
+    if gaps := _bare(report, _gaps(report)):
+        parts = [f"{parts[0]},", f"no {' '.join(gaps)}"]
+    if beside := _bare(report, in_panel.fired_beside(report)):
+        parts = [*parts[:-1], f"{parts[-1]};", f"beside it {' '.join(beside)}"]
+    return parts
+
+
+def _folded(report: DiagnosticReport, width: int) -> str:
+    """The verdict in lines of this width: between parts first, so that a letter stands behind its word; then between
+    letters. A word is broken only where it alone is wider."""
+    if len(short_verdict(report)) <= width:
+        return short_verdict(report)
+    wrapped = (textwrap.wrap(part, width, subsequent_indent="  ", break_on_hyphens=False)
+               for part in _verdict_parts(report))  # fmt: skip
+    return "\n".join(line for lines in wrapped for line in lines)
 
 
 def _gaps(report: DiagnosticReport) -> list[Reading]:
@@ -130,18 +161,19 @@ def name_of(report: DiagnosticReport) -> str:
 
 def _table(reports: Sequence[DiagnosticReport], names: Sequence[str], kept: Sequence[Column], width: int) -> Table:
     rows = [row(report, kept) for report in reports]
-    verdicts = max(len(short_verdict(report)) for report in reports)
-    figures = sum(_column_width(reports, column) for column in kept)
-    name_width = max(width - figures - verdicts - GAP, NAME_WIDTH)
+    room = width - sum(_column_width(reports, column) for column in kept) - GAP
+    verdicts = [len(short_verdict(report)) for report in reports]
+    name_width = min(max(map(cell_len, map(one_line, names))), max(room - _asked(reports), _LEAST_NAME))
     table = ruled_table()
-    table.add_column(Text("name"), no_wrap=True, min_width=_LEAST_NAME)
+    table.add_column(Text("name"), no_wrap=True, min_width=name_width)
     for column in kept:
         # Only names and verdicts give way: half a number is worse than none.
         wide = _column_width(reports, column) - GAP
         table.add_column(Text(one_line(column.heading)), justify="right", no_wrap=True, min_width=wide)
-    table.add_column(Text("verdict"), overflow="fold", min_width=_LEAST_VERDICT)
+    verdict_width = min(max(verdicts), room - max(name_width, len("name")))
+    table.add_column(Text("verdict"), overflow="fold", width=max(verdict_width, len("verdict")))
     for name, report, cells in zip(names, reports, rows, strict=True):
-        verdict = Text(short_verdict(report), style="red" if in_panel.fired(report) else "")
+        verdict = Text(_folded(report, verdict_width), style="red" if in_panel.fired(report) else "")
         table.add_row(Text(middle_out(name, name_width)), *(Text(cell) for cell in cells), verdict)
     return table
 
@@ -150,20 +182,32 @@ def _column_width(reports: Sequence[DiagnosticReport], column: Column) -> int:
     return GAP + max(len(column.heading), *(len(row(report, [column])[0]) for report in reports))
 
 
-def _kept(reports: Sequence[DiagnosticReport], shown: Sequence[Column], width: int) -> list[Column]:
-    """As many columns as the width takes; those that give way first leave it first."""
+def _kept(
+    reports: Sequence[DiagnosticReport], shown: Sequence[Column], names: Sequence[str], width: int
+) -> list[Column]:
+    """As many columns as the width takes beside the verdicts; those that give way first leave it first.
+
+    Names are shortened before any leaves, and once more before those leave that give way last.
+    """
     kept = list(shown)
-    for column in sorted(shown, key=lambda each: -each.gives_way):
+    longest = max(map(cell_len, map(one_line, names)))
+    for _, column in sorted(enumerate(shown), key=lambda each: (-each[1].gives_way, -each[0])):
+        name = min(longest, NAME_WIDTH if column.gives_way else _LEAST_NAME)
         taken = sum(_column_width(reports, each) for each in kept)
-        if taken + _LEAST_NAME + GAP + _LEAST_VERDICT <= width or not column.gives_way:
+        if taken + name + GAP + _asked(reports) <= width:
             break
         kept.remove(column)
     return kept
 
 
+def _asked(reports: Sequence[DiagnosticReport]) -> int:
+    """What verdicts ask for before any column has its place."""
+    return min(max(len(short_verdict(report)) for report in reports), VERDICT_WIDTH)
+
+
 def _legend(reports: Sequence[DiagnosticReport], shown: Sequence[Column]) -> str:
     letters = letters_in_words({label.strip("()"): name for label, name in labels(reports).items()})
-    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items())]
+    parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items()), *directions(shown)]
     missing = [r.letter for report in reports for r in _gaps(report)]
     if missing and any(not report.complete for report in reports):
         label = in_panel.label(reports[0], max(missing))
@@ -179,6 +223,15 @@ def labels(reports: Sequence[DiagnosticReport]) -> dict[str, str]:
 def letters_in_words(labels: Mapping[str, str]) -> str:
     """Labels with their titles, in a line; a label that is its own title stands alone."""
     return ", ".join(label if label == name else f"{label} {name}" for label, name in labels.items())
+
+
+def directions(shown: Sequence[Column]) -> list[str]:
+    """Of columns that no threshold is for: which way is better, `nudge: larger is better`."""
+    headings = {column.heading for column in shown}
+    declared = [(scalar.heading, scalar.larger) for _, scalar in scalars().values() if scalar.larger]
+    words = {word: [heading for heading, each in declared if each == word and heading in headings]
+             for word in dict.fromkeys(word for _, word in declared)}  # fmt: skip
+    return [f"{listed(named)}: larger is {word}" for word, named in words.items() if named]
 
 
 def units(shown: Sequence[Column]) -> dict[str, str]:

@@ -8,15 +8,17 @@ from typing import Any
 
 from walkback.errors import InputError
 from walkback.present import in_panel, outline, tables
+from walkback.present.brief import sections
 from walkback.present.comparison import Column, columns, row, short_verdict
 from walkback.present.dot_plot import Range, dot_plots
+from walkback.present.evidence import panel_rates
 from walkback.present.html import ICONS, detail
 from walkback.present.in_short import grid_state, grid_verdict
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import ABSENT, count
 from walkback.present.page import Grid, Heading, Page
 from walkback.present.plain import NOTE_LENGTH, shortened
-from walkback.present.seeds import headline, remarks, sentences, summaries
+from walkback.present.seeds import HOW_TO_READ, headline, remarks, sentences, summaries
 from walkback.present.site_table import MOST_SHOWN
 from walkback.present.templating import environment
 from walkback.present.timeline import fireable, first_firings, timelines
@@ -25,6 +27,8 @@ from walkback.protocol.records import DiagnosticReport, State
 LARGEST = 1_900_000
 """Bytes that a page may take before details give way."""
 _MOST_DETAILS = 200
+_MOST_SAID = 4
+"""Lines of one kind in the box of the verdict."""
 _MOST_SEEDS = 16
 """Columns of the table of methods and seeds; more seeds are left to the table of networks."""
 
@@ -82,7 +86,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "title": shortened(grid.title, 120),
         "verdict": grid_verdict(networks),
         "in_short": _in_short(networks),
-        "brief": [],
+        "brief": _brief(reports),
         "verdict_icon": ICONS[grid_state(networks)],
         "other_panels": in_panel.other_verdicts_of_several(reports),
         "kinds": [(ICONS[state], panel.short(outcome)) for outcome, state in outline.OUTCOMES.items()],
@@ -97,6 +101,7 @@ def _page(grid: GridPage, details: str) -> dict[str, Any]:
         "methods": list(by_method(networks)),
         "firings": _firings(networks, letters) if shown else None,
         "seeds": [(headline(s), sentences(s)) for s in summaries(reports)],
+        "seeds_note": HOW_TO_READ,
         "pages": [(page.title, list(_parts(page))) for page in grid.pages],
         "about": [(label, shortened(words, NOTE_LENGTH)) for label, words in grid.about],
         "legend": tables.legend(networks),
@@ -132,6 +137,23 @@ def _in_short(networks: Sequence[Network]) -> str:
     if not fired:
         return "Nothing that was measured speaks against these results."
     return f"{len(fired)} of {count(len(networks), 'result')} should not be relied on as they stand; each row says why."
+
+
+def _brief(reports: Sequence[DiagnosticReport]) -> list[tuple[str, list[str]]]:
+    """How sure the panel is, and what to do next, of all networks together."""
+    said = {
+        "how sure": list(dict.fromkeys(filter(None, map(panel_rates, reports)))),
+        "next": list(dict.fromkeys(step for report in reports if report.outcome == "fail" for step in _next(report))),
+    }
+    return [(label, [*lines[:_MOST_SAID], *_more(len(lines) - _MOST_SAID)]) for label, lines in said.items() if lines]
+
+
+def _next(report: DiagnosticReport) -> Sequence[str]:
+    return dict(sections(report)).get("next", [])
+
+
+def _more(left: int) -> list[str]:
+    return [f"… and {left} more; each row has its own"] if left > 0 else []
 
 
 def _row(number: int, network: Network, kept: Sequence[Column], details: str) -> Row:

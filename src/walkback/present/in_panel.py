@@ -91,10 +91,10 @@ def to_ask_for(report: DiagnosticReport) -> str:
 
 
 def other_verdicts_of_several(reports: Sequence[DiagnosticReport]) -> str:
-    """The same of many networks, as counts: `june2026: FAIL 12, INCOMPLETE 3`."""
+    """The same of many networks, as counts: `june2026: 12 FAIL, 3 INCOMPLETE`."""
     counts: dict[str, Counter[str]] = {}
     for report in reports:
         for panel, verdict in report.verdicts.items():
             if panel != report.panel:
                 counts.setdefault(panel, Counter())[panel_on_record(panel).short(verdict.outcome)] += 1
-    return "; ".join(f"{panel}: {', '.join(f'{w} {n}' for w, n in found.items())}" for panel, found in counts.items())
+    return "; ".join(f"{panel}: {', '.join(f'{n} {w}' for w, n in found.items())}" for panel, found in counts.items())

@@ -10,13 +10,14 @@ from walkback.present.numbers import count
 from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.wording import listed
 from walkback.protocol.words import NON_FINITE
 
 
 def plain_verdict(report: DiagnosticReport) -> str:
     """What the verdict means for the result, and why, in a sentence or two without letters or symbols."""
     found, unknown = _found(report), _beside(report) + _unknown(report)
-    why = f": {_listed(found)}" if report.readings and found and not _fires_alone(report) else ""
+    why = f": {listed(found)}" if report.readings and found and not _fires_alone(report) else ""
     return f"{in_a_sentence(report)}{why}.{unknown if report.readings else ''}"
 
 
@@ -53,7 +54,7 @@ def _fires_alone(report: DiagnosticReport) -> str:
 def _beside(report: DiagnosticReport) -> str:
     """What fired without deciding."""
     fired = [meaning(report, r) for r in in_panel.fired_beside(report)]
-    return f" Not part of the verdict: {_listed(fired)}." if fired else ""
+    return f" Not part of the verdict: {listed(fired)}." if fired else ""
 
 
 def meaning(report: DiagnosticReport, reading: Reading) -> str:
@@ -69,16 +70,12 @@ def meaning(report: DiagnosticReport, reading: Reading) -> str:
 def _unknown(report: DiagnosticReport) -> str:
     gaps = [r for r in report.readings if r.state in (State.NOT_MEASURED, State.UNDECIDED)]
     words = [_subject(r) for r in gaps]
-    return f" Not known: {_listed(words)}." if words else ""
+    return f" Not known: {listed(words)}." if words else ""
 
 
 def _subject(reading: Reading) -> str:
     diagnostic = by_letter(reading.letter)
     return (diagnostic.subject or diagnostic.title) if diagnostic is not None else shortened(reading.name, NOTE_LENGTH)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def grid_state(networks: Sequence[Network]) -> State:

@@ -29,6 +29,10 @@ class Network:
     """The run that (d) compares it with."""
     run: Mapping[str, Any] | None = None
     """The record of the run behind it, as `result.json` holds it."""
+    options: Mapping[str, Any] | None = None
+    """Of its method, as the row of its audit has them; None where it is of no audit."""
+    recorded: str = ""
+    """The label of that row, where the report has the name that readers know."""
 
     @property
     def method(self) -> str:

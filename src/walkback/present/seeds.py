@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from walkback.protocol.seeds import DiagnosticSummary, SeedSummary
 
 
+HOW_TO_READ = (
+    "± is the sample standard deviation over seeds. “n of m fire” counts seeds, each by its own value; the last line "
+    "of a method judges the interval of the mean over its seeds. That interval can hold a threshold that no seed "
+    "crosses: then the diagnostic is undecided by the means although the seeds agree."
+)
+"""What stands once below all of them."""
+
+
 def headline(summary: SeedSummary) -> str:
     """`DFA, 3 seeds: unanimous, needs walk-back; accuracy 30.57 % ± 0.775 pp`."""
     name = middle_out(summary.method_name, NAME_LENGTH) or "unnamed"

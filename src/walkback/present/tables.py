@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from walkback.present import in_panel, markdown, outline
-from walkback.present.comparison import Column, columns, labels, letters_in_words, row, short_verdict, units
+from walkback.present.comparison import Column, columns, directions, labels, letters_in_words, row, short_verdict, units
 from walkback.present.latex import document, floated, tabular
+from walkback.present.method_names import recorded_as
 from walkback.present.network import Network
 from walkback.present.numbers import ABSENT
 from walkback.present.plain import middle_out, shortened
-from walkback.present.seeds import headline, remarks, sentences, summaries
+from walkback.present.seeds import HOW_TO_READ, headline, remarks, sentences, summaries
 from walkback.present.tex_escape import escape
 from walkback.protocol.diagnostics.known import quantities
 from walkback.protocol.records import DiagnosticReport, Reading
@@ -38,7 +39,8 @@ def as_markdown(networks: Sequence[Network]) -> str:
         markdown.escape(legend(networks)),
         *([f"Other panels: {markdown.escape(others)}"] if others else []),
         *(f"**Warning:** {markdown.escape(words)}" for words in remarks(_reports(networks))),
-        *(_agreement(summary) for summary in summaries(_reports(networks))),
+        *(several := [_agreement(summary) for summary in summaries(_reports(networks))]),
+        *([markdown.escape(HOW_TO_READ)] if several else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -98,8 +100,12 @@ def legend(networks: Sequence[Network]) -> str:
     text = f"Letters after a {failed} are the diagnostics that fired: {letters}."
     for heading, unit in units(columns(_reports(networks))).items():
         text += f" {heading[:1].upper()}{heading[1:]} in {'percentage points' if unit == 'pp' else unit}."
+    for words in directions(columns(_reports(networks))):
+        text += f" {words[:1].upper()}{words[1:]}."
     if any(not n.report.complete for n in networks):
         text += " What follows “no” was not measured, which does not count as a pass."
+    if recorded := recorded_as(networks):
+        text += f" In the record {recorded}."
     limits = {tuple(outline.thresholds(n.report)) for n in networks}
     if len(limits) == 1:
         text += " Fires when: " + "; ".join(f"{label} {rule}" for label, rule in limits.pop()) + "."
@@ -130,6 +136,8 @@ def _place(heading: str) -> int:
 def _fields(network: Network) -> Iterator[tuple[str, str]]:
     report = network.report
     yield "method", _cell(report.method_name)
+    if network.recorded:
+        yield "recorded_method", _cell(network.recorded)
     yield "seed", "" if report.seed is None else str(report.seed)
     yield "verdict", _cell(report.decision.words if report.decision is not None else report.verdict)
     for panel, verdict in report.verdicts.items():

@@ -99,11 +99,17 @@ def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = N
 
 
 def print_comparison(
-    reports: Sequence[DiagnosticReport], console: Console | None = None, names: Sequence[str] | None = None
+    reports: Sequence[DiagnosticReport],
+    console: Console | None = None,
+    names: Sequence[str] | None = None,
+    recorded: str = "",
 ) -> None:
-    """Print several reports side by side, in colour where the console shows colour."""
+    """Print several reports side by side, in colour where the console shows colour.
+
+    `recorded` says what the record calls them, where readers know other names.
+    """
     target = console or standard_output(WIDTH)
-    for block in comparison_blocks(reports, names, target.width):
+    for block in comparison_blocks(reports, names, target.width, recorded):
         target.print(Safe(block))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -17,7 +18,7 @@ from walkback.present.numbers import ABSENT, percent, signed, written
 from walkback.present.numbers import count as counted
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.present.sparkline import sparkline
-from walkback.present.text_tables import ruled_table
+from walkback.present.text_tables import GAP, ruled_table
 from walkback.present.thinning import summed_up
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.known import known, scalars
@@ -32,8 +33,10 @@ Write = Callable[[float], str]
 Pick = Callable[[Sequence[float]], float]
 
 NAME_WIDTH = 36
-_SPARKS = {"wide": 20, "narrow": 10}
-_WIDE = 140
+_LEAST_NAME = 16
+_SPARKS = (20, 10, 5, 0)
+"""How many marks a sparkline may have, from the widest to none."""
+_FIRED = "fired"
 
 
 @dataclass(frozen=True)
@@ -51,31 +54,71 @@ class Traced:
         return self.trail.series(figure_name)
 
 
+@dataclass(frozen=True)
+class _Curve:
+    """One column of the table: a sparkline, and the last value."""
+
+    heading: str
+    name: str
+    write: Write
+    pick: Pick
+
+    def cells(self, traces: Sequence[Traced], sparks: int) -> list[Text]:
+        return [_sparks_and_last(trace.series(self.name), sparks, self.write, self.pick) for trace in traces]
+
+    def width(self, traces: Sequence[Traced], sparks: int) -> int:
+        return GAP + max(len(self.heading), *(cell.cell_len for cell in self.cells(traces, sparks)))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What has room beside what fired, which never gives way."""
+
+    curves: Sequence[_Curve]
+    sparks: int
+    name: int
+    """How wide names may be."""
+
+
+def _laid_out(traces: Sequence[Traced], width: int) -> _Layout:
+    """Sparklines become shorter, and go, before a curve leaves."""
+    curves = _shown(traces)
+    longest = min(max(cell_len(one_line(trace.name)) for trace in traces), NAME_WIDTH)
+    moments = max(len(str(trace.course.last)) for trace in traces)
+    fired = max(len(part) for trace in traces for part in [_FIRED, *firings(trace.course).plain.split("\n")])
+    room = width - 2 * GAP - moments - fired
+    sparks, taken = _SPARKS[0], 0
+    for sparks in _SPARKS:
+        taken = sum(curve.width(traces, sparks) for curve in curves)
+        if taken + min(longest, _LEAST_NAME) <= room:
+            break
+    while curves and taken + min(longest, _LEAST_NAME) > room:
+        taken -= curves[-1].width(traces, sparks)
+        curves = curves[:-1]
+    return _Layout(curves, sparks, min(longest, max(room - taken, _LEAST_NAME)))
+
+
 def traces_table(traces: Sequence[Traced], width: int = 100) -> Table:
     """The table that `walkback watch` shows."""
-    sparks = _SPARKS["wide" if width >= _WIDE else "narrow"]
+    layout = _laid_out(traces, width) if traces else _Layout(_shown(traces), 0, 0)
     table = ruled_table()
-    table.add_column("run", no_wrap=True, overflow="ellipsis", min_width=8)
-    table.add_column("at", no_wrap=True)
-    shown = _shown(traces)
-    for heading, *_ in shown:
+    for heading in ("run", "at", *(curve.heading for curve in layout.curves), _FIRED):
         table.add_column(heading, no_wrap=True)
-    table.add_column("fired", overflow="fold", min_width=8)
-    for trace in traces:
-        cells = [_sparks_and_last(trace.series(name), sparks, write, pick) for _, name, write, pick in shown]
-        at = str(trace.course.last)
-        table.add_row(Text(middle_out(trace.name, NAME_WIDTH)), at, *cells, firings(trace.course))
+    cells = [curve.cells(traces, layout.sparks) for curve in layout.curves]
+    for number, trace in enumerate(traces):
+        name = Text(middle_out(trace.name, layout.name))
+        table.add_row(name, str(trace.course.last), *(column[number] for column in cells), firings(trace.course))
     return table
 
 
-def _shown(traces: Sequence[Traced]) -> list[tuple[str, str, Write, Pick]]:
-    """Heading, series, how it is written, and which of many values stands for them; those that a trace fills."""
+def _shown(traces: Sequence[Traced]) -> list[_Curve]:
+    """The curves that a trace fills: series, how it is written, and which of many values stands for them."""
     live = [(one, scalar) for one, scalar in scalars().values() if scalar.live]
     kept = [(one, scalar) for one, scalar in live if not scalar.gives_way or _filled(traces, scalar.name)]
     # An explosion of the stream, and a gradient that vanishes, may last for a moment.
     return [
-        *((scalar.heading, scalar.name, signed if scalar.signed else written, _worst(one)) for one, scalar in kept),
-        ("acc", ACCURACY, percent, _latest),
+        *(_Curve(each.heading, each.name, signed if each.signed else written, _worst(one)) for one, each in kept),
+        _Curve("acc", ACCURACY, percent, _latest),
     ]
 
 
@@ -92,19 +135,23 @@ def _worst(one: type[Diagnostic]) -> Pick:
 
 
 def traces_blocks(traces: Sequence[Traced], width: int = 100) -> Group:
-    """The table, and under it what must be known of the files."""
-    return Group(traces_table(traces, width), *(Text(trace.remark) for trace in traces if trace.remark))
+    """The table, and under it which columns were left out and what must be known of the files."""
+    shown = _laid_out(traces, width).curves if traces else _shown(traces)
+    left = [curve.heading for curve in _shown(traces) if curve not in shown]
+    words = f"not shown at this width: {', '.join(left)}. A wider terminal shows them (or COLUMNS=200)."
+    remarks = [words] * bool(left) + [trace.remark for trace in traces if trace.remark]
+    return Group(traces_table(traces, width), *map(Text, remarks))
 
 
 def _sparks_and_last(values: Sequence[float | None], most: int, write: Write, pick: Pick) -> Text:
-    shown = summed_up(values, most, pick)
+    shown = summed_up(values, most, pick) if most else []
     if write in (percent, signed):
         # The sparkline is logarithmic, and a score or a difference is read on a linear scale.
         largest = max((abs(v) for v in shown if v is not None and math.isfinite(v)), default=0.0)
         stretch = 4 if write is percent else 1 / largest if largest else 0
         shown = [value if value is None or not math.isfinite(value) else 10 ** (stretch * value) for value in shown]
     last = next((v for v in reversed(values) if v is not None), None)
-    return Text(f"{sparkline(shown)} {write(last)}" if last is not None else ABSENT)
+    return Text(f"{sparkline(shown)} {write(last)}".lstrip() if last is not None else ABSENT)
 
 
 def _latest(values: Sequence[float]) -> float:
@@ -112,12 +159,12 @@ def _latest(values: Sequence[float]) -> float:
 
 
 def firings(course: CourseSummary) -> Text:
-    """`epoch 3 (a) (b)`, in red where the run would have been stopped."""
+    """`epoch 3 (a) (b)`, a line for each moment; in red where the run would have been stopped."""
     together: dict[str, list[str]] = {}
     for letter, at in sorted(course.first_fired.items()):
         together.setdefault(str(at), []).append(f"({letter})")
     parts = [f"{at} {' '.join(letters)}" for at, letters in together.items()]
-    return Text("; ".join(parts) or ABSENT, style="red" if course.stop is not None else "")
+    return Text("\n".join(parts) or ABSENT, style="red" if course.stop is not None else "")
 
 
 def course_blocks(traces: Sequence[tuple[str, CourseSummary, Sequence[str]]]) -> Iterator[RenderableType]:
@@ -177,7 +224,9 @@ _WORDS = {
 
 def _saving(course: CourseSummary) -> str:
     parts = []
-    if course.saved_share is not None:
+    if course.saved_share == 0:
+        parts.append("only at the last measurement, which saves nothing")
+    elif course.saved_share is not None:
         parts.append(f"saves {100 * course.saved_share:.0f} % of the run")
     if course.saved_seconds:
         parts[-1:] = [f"{parts[-1] if parts else 'saves'} ({_duration(course.saved_seconds)})"]

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from walkback.protocol.contradictions import field_of
 from walkback.protocol.diagnostics.known import owners, quantities
 from walkback.protocol.records import Measurements, Reading, State
+from walkback.protocol.wording import listed
 from walkback.protocol.words import NON_FINITE
 from walkback.strictness import about_to_compare
 
@@ -63,7 +64,7 @@ def firing_on_non_finite(measured: Measurements, readings: Sequence[Reading]) ->
 def _fired(reading: Reading, fields: Sequence[str]) -> Reading:
     if reading.state is State.FIRE and reading.reason == NON_FINITE:
         return reading
-    named = " and ".join(fields) if len(fields) < 3 else f"{', '.join(fields[:-1])} and {fields[-1]}"
+    named = listed(fields)
     about_to_compare(math.nan, f"the threshold of ({reading.letter}) {reading.name}: {named}")
     verb = "hold" if len(fields) > 1 else "holds"
     told = {

@@ -7,6 +7,7 @@ searching for it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from walkback.protocol.json_codec import word_for
 
@@ -38,6 +39,16 @@ def signed(value: float | None, digits: int = DIGITS) -> str:
     """A figure whose sign carries meaning, so a plus is written too."""
     text = written(value, digits)
     return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
+
+
+def listed(words: Sequence[str]) -> str:
+    """Things in a sentence: `(a)`, `(a) and (c)`, `(a), (c) and (d)`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def were(words: Sequence[str]) -> str:
+    """The verb that goes with a list: `(a) was`, `(a) and (c) were`."""
+    return f"{listed(words)} {'was' if len(words) == 1 else 'were'}"
 
 
 def counted(number: int, thing: str) -> str:

@@ -19,6 +19,7 @@ SINGLE = (
 KNOWN = ("h_0", "h_L", "g_L", "h", "g", "g_1..L", *SINGLE)
 """What a message lists; any site may be named, and any list of sites that follow each other."""
 _LISTED = 40
+_OWN_SITE = re.compile(r"([hg])_(0|[1-9]\d{0,5})")
 _COMMA = re.compile(r"(?<!\\),")
 
 
@@ -71,6 +72,24 @@ class ColumnMap:
                 raise InputError(f"--map gives {key.strip()} twice. Give each value one column.")
             columns[key.strip()] = column.strip()
         return cls(columns)
+
+    @classmethod
+    def by_names(cls, rows: Iterable[Row]) -> ColumnMap | None:
+        """The map of a log whose columns are called by walkback's own words, all of them and nothing else.
+
+        These are h_0 to h_L without a gap, the g_l that there are with g_L among them, and acc, epoch. A column of any
+        other name, or another order of sites, is for the caller to explain: then there is no map.
+        """
+        there = list(dict.fromkeys(column for row in rows for column in row.values))
+        sites = [found for column in there if (found := _OWN_SITE.fullmatch(column))]
+        hidden = {int(found[2]) for found in sites if found[1] == "h"}
+        gradients = {int(found[2]) for found in sites if found[1] == "g"}
+        last = max(hidden, default=0)
+        whole = last > 0 and hidden == set(range(last + 1)) and max(gradients, default=0) in (0, last)
+        named = {"acc", "epoch", *(found[0] for found in sites)}
+        if not whole or gradients == {0} or not set(there) <= named:
+            return None
+        return cls({column: column for column in there})
 
     def check(self, rows: Iterable[Row], where: str) -> None:
         """Raise if no row has a column that the map names."""

@@ -109,7 +109,7 @@ def replay(
     found: list[Replayed] = []
     for path in paths:
         with naming_source(path):
-            found += _replayed(path, thresholds, log, policy)
+            found += _replayed(path, thresholds, log, policy, (blocks, loss_batch))
     if panel is None and not require_all:
         return found
     return [_decided(entry, panel or entry.report.panel, require_all) for entry in found]
@@ -131,12 +131,17 @@ def _log_columns(columns: str | Mapping[str, str] | None, blocks: int | None, lo
 
 
 def _replayed(
-    path: Path, thresholds: DiagnosticThresholds | None, log: LogColumns | None, policy: StopPolicy | None
+    path: Path,
+    thresholds: DiagnosticThresholds | None,
+    log: LogColumns | None,
+    policy: StopPolicy | None,
+    said: tuple[int | None, int],
 ) -> Iterator[Replayed]:
     found = _found(path)
     path = found.path
+    by_names = ""
     if log is not None or found.kind in LOGS:
-        runs = _runs(found, log, thresholds, policy)
+        runs, by_names = _runs(found, log, thresholds, policy, said)
     elif found.kind is Kind.TRACE:
         yield from (entry for entry, _ in traced(path, thresholds, policy))
         return
@@ -149,7 +154,12 @@ def _replayed(
             yield _at_one_moment(name, path, report, recorded)
         return
     for name, trail in runs.items():
-        yield _over_time(name, path, trail, thresholds)
+        entry = _over_time(name, path, trail, thresholds)
+        yield (
+            entry
+            if not by_names
+            else entry.model_copy(update={"report": entry.report.model_copy(update={"notes": by_names})})
+        )
 
 
 def traced(
@@ -202,19 +212,38 @@ def _found(path: Path) -> Found:
 
 
 def _runs(
-    found: Found, log: LogColumns | None, thresholds: DiagnosticThresholds | None, policy: StopPolicy | None
-) -> dict[str, Trail]:
-    rows = _rows(found)
+    found: Found,
+    log: LogColumns | None,
+    thresholds: DiagnosticThresholds | None,
+    policy: StopPolicy | None,
+    said: tuple[int | None, int],
+) -> tuple[dict[str, Trail], str]:
+    """The runs of a log, and what must be told of its columns where they were taken by their names.
+
+    `said` is what columns do not show: the number of blocks, and over how many samples the loss was averaged.
+    """
+    rows, told = _rows(found), ""
     if log is None:
         columns = own_columns(rows)
-        if columns is None:
+        if columns is None and (columns := ColumnMap.by_names(rows)) is not None:
+            log = LogColumns(columns, *said)
+            told = _BY_NAMES.format(columns=", ".join(columns.columns), batch=said[1])
+        elif columns is None:
             there = list(dict.fromkeys(column for row in rows for column in row.values))
             raise InputError(
                 f"{found.path} is a log of another program. Say which column holds which value with --map, such as "
                 f"--map {_suggested(there)}. Its columns: {', '.join(there[:40]) or 'none'}."
             )
-        log = LogColumns(columns)
-    return runs_in(rows, log, found.path, thresholds, policy)
+        else:
+            log = LogColumns(columns)
+    return runs_in(rows, log, found.path, thresholds, policy), told
+
+
+_BY_NAMES = (
+    "The columns were taken by their names: {columns}. h_l and g_l are the median norms at the sites, g of a loss "
+    "averaged over {batch} samples (--loss-batch), acc a share from 0 to 1. If they hold something else, say what with "
+    "--map."
+)
 
 
 def _suggested(columns: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ def demo(
     precision: PrecisionOption = None,
     device: DeviceOption = AUTO,
 ) -> int:
-    """Train a residual MLP by BP and by DFA on generated data, and judge both; no download."""
+    """Train a residual MLP by BP and by scaled DFA on generated data, and judge both; no download."""
     import tempfile
     import time
 
@@ -56,6 +56,8 @@ def demo(
         for_report = folder / f"{network.method}.json"
         written += [network.report.save(for_report), network.report.to_html(for_report.with_suffix(".html"))]
     typer.echo(f"\n4 networks trained and 2 judged in {seconds:.0f} s. Written: {', '.join(map(str, written))}")
-    page = html_grid.render(grid_page([network.network for network in shown], [], "BP against DFA, on generated data"))
+    page = html_grid.render(
+        grid_page([network.network for network in shown], [], "BP against scaled DFA, on generated data")
+    )
     typer.echo(f"The report of both, to open in a browser: {write_whole(folder / 'report.html', page).resolve()}")
     return 0

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from walkback.cli.output import output
 from walkback.present.comparison import comparison_blocks
+from walkback.present.method_names import in_shown_names, recorded_as, rows_of
+from walkback.present.network import Network
 from walkback.present.text_tables import ruled_table
 from walkback.protocol.records import DiagnosticReport
 
@@ -49,8 +51,11 @@ def print_audit(audit: Mapping[str, Any], path: Path, console: Console) -> None:
     from walkback.lab.studies.audit_of_grid import NOT_FINISHED
 
     console.print(Text(f"audit {audit['name']}", style="bold"))
+    rows = rows_of(audit)
     reports = [DiagnosticReport.from_dict(report) for report in audit["reports"]]
-    for block in comparison_blocks(reports, width=console.width):
+    networks = in_shown_names([Network(report, options=rows.get(report.method_name)) for report in reports])
+    shown = [network.report for network in networks]
+    for block in comparison_blocks(shown, width=console.width, recorded=recorded_as(networks)):
         console.print(block)
     for row in audit["runs"]:
         for what in ("error", "baseline_error"):

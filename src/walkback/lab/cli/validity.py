@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FP32 = "fp32"
 RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="HALF", help="Train the missing networks of one half: fit or held.")
+    str | None, typer.Option("--run", metavar="PART", help="Train the missing networks of one part: fit or held.")
 ]
 OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="CONDITION", help="Only networks of this condition; repeatable.")
@@ -39,16 +39,14 @@ def validity(
     ] = False,
     run: RunOption = None,
     fit: Annotated[
-        bool, typer.Option("--fit", help="Fit the thresholds of the panel `calibrated`, on the fit half only.")
+        bool, typer.Option("--fit", help="Fit the thresholds of the panel `calibrated`, on the part to fit on only.")
     ] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Score the panels on the fit half; write VALIDITY.md and its figure.")
+        bool, typer.Option("--score", help="Score the panels on the part to fit on; write VALIDITY.md and its figure.")
     ] = False,
     open_: Annotated[
         bool,
-        typer.Option(
-            "--open", help="Score the panels on the held-out half. Meant to be done once: each use is recorded."
-        ),
+        typer.Option("--open", help="Score the panels on the held part. Meant to be done once: each use is recorded."),
     ] = False,
     again: Annotated[
         str,
@@ -77,7 +75,7 @@ def validity(
 ) -> int:
     """Train networks with known faults, and count how often each panel is right.
 
-    Without an option it lists the conditions and the progress of each half. The same command resumes what was
+    Without an option it lists the conditions and the progress of each part. The same command resumes what was
     interrupted.
     """
     from walkback.errors import InputError
@@ -85,7 +83,7 @@ def validity(
 
     _refuse_another_place(device, precision)
     if again and not open_:
-        raise InputError("--again goes with --open: it opens the held half once more.")
+        raise InputError("--again goes with --open: it opens the held part once more.")
     if sum((estimate, run is not None, fit, score, open_)) > 1:
         raise InputError("--estimate, --run, --fit, --score and --open are steps of their own; give one at a time.")
     bench = Bench.at(runs, results)
@@ -146,7 +144,7 @@ def _fit(bench: Bench) -> int:
     require_committed(bench.results)
     for decider in bench.fit():
         output().print(f"{in_words(decider)} (never tighter than {decider.candidate.guard:g})")
-    output().print(f"thresholds in {bench.panel}; commit them before the held half is opened")
+    output().print(f"thresholds in {bench.panel}; commit them before the held part is opened")
     return 0
 
 

@@ -15,6 +15,7 @@ from walkback.lab.runs.store import RunStore, open_store
 from walkback.lab.studies.base import load_result
 from walkback.present.figures import FIGURES
 from walkback.present.figures.temporal import Column
+from walkback.present.method_names import in_shown_names
 from walkback.present.network import Network
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ Plot = Callable[..., "Figure"]
 
 def _one_audit(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     found = list(targets) or [str(_on_record(results, RECORD, PRESET))]
-    return plot(networks_in(found, store))
+    return plot(in_shown_names(networks_in(found, store)))
 
 
 def _headline(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
@@ -65,13 +66,13 @@ def _given(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -
 
 def _temporal(plot: Plot, targets: Sequence[str], results: Path, store: RunStore) -> Figure:
     if targets:
-        return plot([Column(Path(target).stem, networks_in([target], store)) for target in targets])
+        return plot([Column(Path(target).stem, in_shown_names(networks_in([target], store))) for target in targets])
     columns = []
     for title, (names, command) in ARCHITECTURES.items():
         path = _first(results, names)
         networks = [] if path is None else networks_in([str(path)], store)
         overlaid = [network for network in networks if network.report.method_name in OVERLAID]
-        columns.append(Column(title, overlaid, f"not on record; make it with\n{command}"))
+        columns.append(Column(title, in_shown_names(overlaid), f"not on record; make it with\n{command}"))
     if not any(column.networks for column in columns):
         raise InputError(f"there is no audit in {results} to draw. Make one: {PRESET}, or give run files.")
     return plot(columns)

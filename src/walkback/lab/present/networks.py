@@ -15,6 +15,7 @@ from walkback.lab.runs.shapes import require_line, require_result
 from walkback.lab.runs.store import RESULT_VERSION, RunStore, StoredRun
 from walkback.lab.runs.verbs import todays, with_todays_commands
 from walkback.lab.studies.audited import load_audit
+from walkback.present.method_names import rows_of
 from walkback.present.network import Network, by_method
 from walkback.present.outline import Facts
 from walkback.protocol.records import DiagnosticReport
@@ -73,7 +74,8 @@ def _in_file(found: Found, store: RunStore) -> Iterator[Network]:
     elif found.kind is Kind.RESULT:
         yield _finished(found.content, path)
     elif found.kind is Kind.AUDIT:
-        yield from _audited(path)
+        rows = rows_of(found.content)
+        yield from (replace(each, options=rows.get(each.report.method_name)) for each in _audited(path))
     elif found.kind is Kind.REPORT:
         yield Network(DiagnosticReport.from_dict(found.content, str(path)))
     elif found.kind is Kind.REPLAYED:

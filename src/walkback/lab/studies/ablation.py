@@ -166,9 +166,11 @@ def _cell(some: int, seeds: int) -> str:
 STUDY = Study(
     "ablation",
     "What would each reporting policy have concluded?",
-    f"S0 objects to an accuracy that is not more than {ABOVE_CHANCE_PP:g} points above chance, S1 also to a Γ (mean "
-    f"over all sites) that is not above {ALIGNED:g}; S2 to S5 add one diagnostic each, S_full all four. A method is "
-    "walked back where a policy objects on every seed.",
+    "A reporting policy is what a reader looks at before they believe a result. The study behind the protocol names "
+    f"seven of them, S0 to S_full. S0 looks at the accuracy alone, and objects where it is not more than "
+    f"{ABOVE_CHANCE_PP:g} points above chance. S1 also looks at Γ, the cosine of credit and gradient (mean over all "
+    f"sites), and objects where it is not above {ALIGNED:g}. S2 to S5 add one diagnostic each, S_full all four. A "
+    "method is walked back where a policy objects on every seed.",
     answer,
     paragraphs,
 )

@@ -272,10 +272,14 @@ def _drift_sentence(firings: Sequence[Result]) -> str:
 STUDY = Study(
     "sensitivity",
     "How much do the verdicts hang on the thresholds?",
-    "Healthy and degenerate are by the verdict of the record itself. The extremes are the figures of the two sides "
-    "nearest to each other; “passes” and “fires at” are the same among the networks that pass and fire this one "
-    "diagnostic. “same verdicts” is the range of thresholds that turns no trustworthy network into a walk-back or "
-    "back. Every sweep is in the JSON.",
+    "Would other thresholds have given other verdicts? A network is healthy here if the verdict on record is a pass, "
+    "and degenerate if not. The columns “healthy” and “degenerate” have two values of the diagnostic: that of the "
+    "healthy network which comes nearest to firing, and that of the degenerate one which comes nearest to passing. "
+    "“gap” is how far these two are apart; where they overlap, no threshold tells the two groups apart. “passes” and "
+    "“fires at” have the two values for this diagnostic alone: of the network that passes it most narrowly, and of the "
+    "one that fires most narrowly. “same verdicts” is the range in which the threshold could have been set without "
+    "changing the verdict of any network. “fragile” counts the networks whose interval holds the threshold. Every "
+    "sweep is in the JSON.",
     answer,
     paragraphs,
 )

@@ -91,10 +91,10 @@ def _missed(rows: Sequence[Row]) -> Parts:
         few = [f"{fault} {rate.hits} of {rate.of}" for fault, rate in faults.items() if rate.share < FEW]
         lines.append([what, alarm(alarms), f"{total.hits} of {total.of}", ", ".join(few) or "–"])
     return [
-        "Found of the held half where not all were: " + ("; ".join(some) or "none") + ".",
+        "Found of the held part where not all were: " + ("; ".join(some) or "none") + ".",
         Heading("With less to measure", 3),
         "Not everyone who judges a network has its training code, its initial weights and its training data. What the "
-        "panel finds of the held half without the diagnostics that need them:",
+        "panel finds of the held part without the diagnostics that need them:",
         Grid(("at hand", "healthy flagged", "faulty found", "mostly missed"), lines, "lrrl"),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from walkback.lab.validity.alarms import what_flags
 from walkback.lab.validity.conditions import FAULTS, condition_named
 from walkback.lab.validity.fitting import Decider
 from walkback.lab.validity.gaps import made, unseen
@@ -26,7 +27,7 @@ from walkback.lab.validity.scoring import (
 )
 from walkback.lab.validity.shipped import PANEL
 from walkback.lab.validity.split import FAULT_QUOTA, HEALTHY_QUOTA, Half
-from walkback.lab.validity.table import BAR, Row, rules
+from walkback.lab.validity.table import BAR, CEILING_ERROR, Row, rules
 from walkback.present.page import Grid, Heading, Page
 
 Parts = list[str | Grid | Heading]
@@ -35,8 +36,8 @@ PUBLISHED = "april2026"
 AT_MOST, MOST_MISSED = 0.02, 2
 """The goals: a bound on false alarms, and how many networks of a fault may be missed."""
 HALVES: dict[Half, str] = {
-    "held": "The held half, which no threshold has seen",
-    "fit": "The half that thresholds were fitted on",
+    "held": "The held part, which no threshold has seen",
+    "fit": "The part that thresholds were fitted on",
 }
 
 
@@ -48,41 +49,50 @@ def page_of(
 ) -> Page:
     """The whole page."""
     parts: Parts = [
-        "Networks whose state is known because it was made so: healthy ones, and one kind for each fault. Each was "
-        "given its frozen twin, measured once, and judged by every panel. A healthy network that a panel fails is "
+        "Networks whose state is known because it was made so: healthy ones, and one kind for each fault (“The faults” "
+        "below says what each is). Each was given its frozen baseline, the same network trained with its blocks left "
+        "at random, was measured once, and was judged by every panel. A healthy network that a panel fails is "
         "“flagged”: a false alarm. A faulty one that it fails is “found”. Beside the panels stands one simple rule to "
-        f"beat, “{BAR}”: the network fails if it is less accurate than a linear model of its first site. A network "
-        "that is not what its condition says, by a check that no diagnostic takes part in, was replaced by the next of "
-        "a list that was fixed beforehand.",
+        f"beat, “{BAR}”. h_0 is what the first block reads, and a readout is a linear model that is fitted to it: the "
+        "network fails if it is less accurate than that. A network that is not what it was made to be, by a check that "
+        "no diagnostic takes part in, was replaced by the next of a list that was fixed beforehand.",
         "Behind each count stands the bound that it supports: 3 of 300 (≤ 2.6 %) says that the true rate is at most "
         "2.6 %, and 27 of 29 (≥ 79.9 %) that it is at least 79.9 %, each with 95 % confidence (one-sided, Clopper and "
         "Pearson).",
         "The split was fixed before the first network was made, by a hash of the configurations: "
         f"{HEALTHY_QUOTA['fit']} healthy networks and {FAULT_QUOTA['fit']} of each fault to fit on, "
-        f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} held (results/validity/split.json).",
+        f"{HEALTHY_QUOTA['held']} and {FAULT_QUOTA['held']} to hold back (results/validity/split.json). The second are "
+        "the held part.",
         *_opened(openings),
     ]
     if held := tables.get("held"):
         parts += _in_short(held)
     if cost:
         parts.append(
-            f"All {cost['networks']} networks take about {cost['core_hours']['all']:.1f} core-hours by the estimate in "
-            "results/validity/estimate.json: walkback lab validity --run fit, then --run held."
+            f"The {cost['networks']} networks of the plan{_in_all(cost, tables)} take about "
+            f"{cost['core_hours']['all']:.1f} core-hours by the estimate in results/validity/estimate.json: walkback "
+            "lab validity --run fit, then --run held."
         )
+    parts += _faults()
     parts += _panel(deciders)
     for half, title in HALVES.items():
         parts += _half(half, title, tables.get(half, ()), tables.get("fit", ()))
     parts += unseen(deciders, tables.get("held", ()))
-    parts += _faults()
     return Page("Validity: how often each rule is right", parts)
+
+
+def _in_all(cost: Mapping[str, Any], tables: Mapping[Half, Sequence[Row]]) -> str:
+    """How many there are, where that is not how many were planned."""
+    there = sum(map(len, tables.values()))
+    return f" (there are {there}: of one fault a list ran out)" if 0 < there < cost["networks"] else ""
 
 
 def _opened(openings: Sequence[Mapping[str, Any]]) -> list[str]:
     """When the held half was scored; of a second time, why, and what became other than it was."""
     if not openings:
-        return ["The held half has not been opened."]
+        return ["The held part has not been opened."]
     first, *later = openings
-    said = [f"The held half was opened on {first['date']} at commit {first['commit']}."]
+    said = [f"The held part was first scored on {first['date']} at commit {first['commit']}."]
     for before, each in zip(openings, later, strict=False):
         changed = [
             f"{rule} found {was[name]} of {name} then and finds {now} now"
@@ -133,8 +143,9 @@ def _in_short(rows: Sequence[Row]) -> Parts:
         )  # fmt: skip
     return [
         Heading("In short"),
-        Grid(("goal, fixed before", "the held half", ""), lines, "lll"),
+        Grid(("goal, fixed before", "the held part", ""), lines, "lll"),
         decides,
+        *what_flags(rows, PUBLISHED),
         Heading(f"Healthy networks that {PANEL} flags", 3),
         _flagged(rows),
     ]
@@ -148,7 +159,7 @@ def _flagged(rows: Sequence[Row]) -> Grid:
         for row in healthy(rows)
         if row.flagged(PANEL)
     ]  # fmt: skip
-    headings = ("network", "architecture", "data", "rule", "accuracy, %", "frozen twin, %", "what fires")
+    headings = ("network", "architecture", "data", "rule", "accuracy, %", "frozen baseline, %", "what fires")
     return Grid(headings, lines, "llllrrl")
 
 
@@ -166,10 +177,11 @@ def _panel(deciders: Sequence[Decider]) -> Parts:
     return [
         Heading("The panel calibrated"),
         "A network fails where one of these fires. It is incomplete where nothing fires, no linear readout was "
-        "measured and depth gain shows no gain. Which diagnostics decide and where was fitted on the fit half by a "
-        "rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). (b), (c) and (d) "
-        "inform.",
-        Grid(("diagnostic", "fires", "never tighter than", "meant for"), lines, "llrl"),
+        "measured and depth gain shows no gain. Which diagnostics decide and where was fitted on the part to fit on by "
+        "a rule that was written down before (results/validity/RULE.md; walkback lab validity --fit). The last but one "
+        "column has the tightest threshold that this rule allows, whatever the networks say. (b), (c) and (d) inform: "
+        "a report shows them, and they decide nothing.",
+        Grid(("diagnostic", "fires", "tightest allowed", "meant for"), lines, "llrl"),
     ]
 
 
@@ -180,9 +192,11 @@ def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Pa
     return [
         Heading(title),
         (warned if half == "fit" else "")
-        + f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault. "
+        + f"{len(healthy(rows))} healthy networks and {len(rows) - len(healthy(rows))} with a fault{_none_can(rows)}. "
         + made(rows, half),
         Heading("Healthy networks that are flagged", 3),
+        "A task “needs depth” where a linear model of the input cannot do it. A frozen baseline is “at the ceiling” "
+        f"where it makes less than {100 * CEILING_ERROR:g} % errors, so that training the blocks can gain little.",
         _false_alarms(rows),
         Heading("Networks with a fault that are found", 3),
         _found(rows),
@@ -193,11 +207,21 @@ def _half(half: Half, title: str, rows: Sequence[Row], fit: Sequence[Row]) -> Pa
         "diagnostic is meant for this fault.",
         _areas(rows),
         Heading("An architecture left out", 3),
-        "The whole rule of calibrated again on the fit half without one group, and what it then does on that group.",
+        "The whole rule of calibrated again on the part to fit on without one group, and what it does on that group.",
         _left_out(fit, rows, "architecture"),
         Heading("A data set left out", 3),
         _left_out(fit, rows, "task"),
     ]
+
+
+def _none_can(rows: Sequence[Row]) -> str:
+    """How many of the faulty networks no diagnostic is meant to find."""
+    hopeless = {f: len(of_fault(rows, f)) for f in FAULTS if not condition_named(f).found_by and of_fault(rows, f)}
+    faulty = len(rows) - len(healthy(rows))
+    told = "; ".join(
+        f"{number} of them are {fault}, which no diagnostic can find" for fault, number in hopeless.items()
+    )
+    return f" ({told}, so rates are of the other {faulty - sum(hopeless.values())})" if told else ""
 
 
 def _with_gaps(words: str, missing: int) -> str:

@@ -17,7 +17,7 @@ GROUPS = 5
 
 
 def scores_of(tables: Mapping[Half, Sequence[Row]], rules: Sequence[str]) -> Scores:
-    """Of the held half where it was opened, else of the other."""
+    """Of the held part where it was opened, else of the other."""
     half: Half = "held" if tables.get("held") else "fit"
     rows = tables[half]
     columns = {rule: sensitivities(rows, rule) for rule in rules}
@@ -31,7 +31,7 @@ def scores_of(tables: Mapping[Half, Sequence[Row]], rules: Sequence[str]) -> Sco
         for name, group in list(families(rows).items())[:GROUPS]
         if group
     }
-    return Scores(f"{half} half", list(rules), found, alarms, _curves(rows))
+    return Scores(f"{half} part", list(rules), found, alarms, _curves(rows))
 
 
 def _curves(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:

@@ -45,7 +45,7 @@ def families(rows: Sequence[Row]) -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {"all": sound}
     for name in (NEEDS_DEPTH, LINEAR_DOES_MUCH):
         groups[name] = [row for row in sound if row.group == name]
-    groups["frozen twin at the ceiling"] = [row for row in sound if row.ceiling]
+    groups["frozen baseline at the ceiling"] = [row for row in sound if row.ceiling]
     groups["below the ceiling"] = [row for row in sound if not row.ceiling]
     groups["rule other than bp"] = without_bp(rows)
     for title, key in (("rule", "method"), ("architecture", "architecture"), ("data", "task")):

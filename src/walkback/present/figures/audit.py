@@ -99,7 +99,7 @@ def panel(axes: Axes, letter: str, networks: Sequence[Network], title: str = "")
 def name_methods(axes: Axes, methods: Sequence[str]) -> None:
     """The methods along the axis."""
     axes.set_xlim(-0.6, len(methods) - 0.4)
-    axes.set_xticks(range(len(methods)), [_wrapped(method, methods) for method in methods], fontsize=PRINT - 1)
+    axes.set_xticks(range(len(methods)), [_wrapped(method) for method in methods], fontsize=PRINT - 1)
     axes.tick_params(axis="x", length=0)
     axes.yaxis.get_offset_text().set_fontsize(PRINT - 1)
     if len(methods) > 7:
@@ -136,8 +136,8 @@ def _height(axes: Axes, value: float) -> float:
     return (value - low) / (high - low)
 
 
-def _wrapped(method: str, among: Sequence[str]) -> str:
-    return pretty(method, among).replace(", ", ",\n").replace(" ", "\n", 1)
+def _wrapped(method: str) -> str:
+    return pretty(method).replace(", ", ",\n").replace(" ", "\n", 1)
 
 
 def _reading(network: Network, letter: str) -> Reading | None:

@@ -48,7 +48,7 @@ def plot(networks: Sequence[Network], missing: str = "") -> Figure:
         tidy(axes, f"{title}; cross: ({letter}) fires")
     _accuracies(accuracy, networks, styles, missing)
     handles = [
-        stream.plot([], [], color=colour, linestyle=dashes, linewidth=1.7, label=pretty(method, styles))[0]
+        stream.plot([], [], color=colour, linestyle=dashes, linewidth=1.7, label=pretty(method))[0]
         for method, (colour, _, dashes) in styles.items()
     ]
     if handles:

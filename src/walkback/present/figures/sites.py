@@ -47,9 +47,7 @@ def plot(networks: Sequence[Network]) -> Figure:
         tidy(axes, title)
         axes.set_xlabel("site", fontsize=PRINT)
     handles = [
-        stream.plot([], [], color=colour, marker=marker, linestyle=dashes, markersize=4, label=pretty(method, styles))[
-            0
-        ]
+        stream.plot([], [], color=colour, marker=marker, linestyle=dashes, markersize=4, label=pretty(method))[0]
         for method, (colour, marker, dashes) in styles.items()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=PRINT - 0.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from walkback.errors import InputError
 from walkback.extras import naming_extras
+from walkback.present.method_names import shown_name
 from walkback.present.network import Network, by_method
 from walkback.present.plain import middle_out
 from walkback.protocol.schema import write_whole
@@ -29,9 +30,6 @@ DARK, GREY, FIRE = "#333333", "#8A8F96", "#B3261E"
 PRINT = 8.0
 """Points: what is read at the width of a column."""
 FORMATS = ("png", "svg", "pdf")
-_WORDS = {"bp": "BP", "fa": "FA", "fa_block": "FA by blocks", "dfa": "DFA", "ep": "EP", "state_bridge": "State Bridge",
-          "credit_bridge": "Credit Bridge", "credit_bridge_vector": "Credit Bridge, vector",
-          "dfa_textbook": "DFA"}  # fmt: skip
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -43,16 +41,9 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def pretty(label: str, among: Iterable[str] = ()) -> str:
-    """A method as a figure names it; DFA with options keeps them in words.
-
-    Where the record has `dfa_textbook` too, which is what readers call DFA, its `dfa` is the one of scaled credit.
-    """
-    name, _, options = label.lower().partition(":")
-    if label.lower() == "dfa" and any(other.lower() == "dfa_textbook" for other in among):
-        return "DFA (credit scaled)"
-    words = _WORDS.get(name, middle_out(label.partition(":")[0], 24))
-    return words + (f", {options.replace('penalty=', 'λ = ')}" if options else "")
+def pretty(label: str) -> str:
+    """A method as a figure names it; what is none of the zoo's is cut where it is long."""
+    return middle_out(shown_name(label), 40)
 
 
 def colours_of(networks: Sequence[Network]) -> dict[str, tuple[str, str, Any]]:

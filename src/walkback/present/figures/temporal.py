@@ -93,7 +93,7 @@ def _thresholds(panels: Any, columns: Sequence[Column]) -> None:
 
 def _legend(figure: Figure, axes: Axes, styles: Styles) -> None:
     handles = [
-        axes.plot([], [], color=colour, linestyle=dashes, linewidth=1.7, label=pretty(method, styles))[0]
+        axes.plot([], [], color=colour, linestyle=dashes, linewidth=1.7, label=pretty(method))[0]
         for method, (colour, _, dashes) in styles.items()
     ]
     handles.append(axes.plot([], [], color=GREY, linewidth=0.7, label="single seeds")[0])

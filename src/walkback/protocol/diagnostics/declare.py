@@ -223,6 +223,8 @@ class Scalar:
     """What experiment trackers get it as, behind `walkback/`; they do not get it where none is given."""
     least_span: float = LEAST_SPAN
     """What a linear axis of it spans at least; 0 for values of no natural size."""
+    larger: str = ""
+    """What a larger number says, in a word below a table, where no threshold tells: `better`."""
     gives_way: int = 2
     """Which columns leave a table that is too wide: those of the highest number first, those of 0 never."""
 

@@ -23,6 +23,7 @@ class LossDecrease(Diagnostic):
     quantities = (Quantity("training_loss", "training loss"),)
     scalars = (
         Scalar("training_loss_decrease", "loss fell", lambda measured: _decrease(measured), signed=True,
+               larger="better",
                title="training-loss decrease", tag="training_loss_decrease", least_span=0, gives_way=3),
     )  # fmt: skip
     signed = True

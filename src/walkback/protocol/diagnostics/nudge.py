@@ -33,7 +33,7 @@ class Nudge(Diagnostic):
     )  # fmt: skip
     scalars = (
         Scalar("nudge", "nudge", lambda measured: mean_of(measured.nudge), title="nudge, behind h_0", signed=True,
-               live=True, tag="nudge", least_span=0),
+               live=True, tag="nudge", least_span=0, larger="better"),
     )  # fmt: skip
     signed = True
     value_title = "nudge, behind h_0"

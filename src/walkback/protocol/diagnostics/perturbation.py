@@ -51,7 +51,7 @@ class Perturbation(Diagnostic):
     )  # fmt: skip
     scalars = (
         Scalar("perturbation_rho", "perturb. ρ", lambda measured: mean_of(measured.perturbation_rho),
-               title="perturbation ρ, behind h_0", signed=True, live=True, tag="perturbation_rho",
+               title="perturbation ρ, behind h_0", signed=True, live=True, tag="perturbation_rho", larger="better",
                tex=r"perturbation $\rho$"),
     )  # fmt: skip
     signed = True

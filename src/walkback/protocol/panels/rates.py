@@ -12,6 +12,7 @@ from pydantic import Field
 from walkback.protocol.claimed_rule import is_on_the_bench
 from walkback.protocol.records import Measurements
 from walkback.protocol.schema import Record, shortened
+from walkback.protocol.wording import listed, were
 
 NAMED = {"widths": "features at a site"}
 """A size in words, where its name does not say it."""
@@ -75,7 +76,7 @@ class PanelRates(Record):
             f"train) and found {self.found.count} of {self.found.of} faulty ones."
         )
         if missing:
-            said += f" On those, all that decides was measured; here {' and '.join(missing)} was not."
+            said += f" On those, all that decides was measured; here {were(missing)} not."
         unknown = not_on_record(measured)
         return f"{said} Whether this network is of their size is not known: {unknown}." if unknown else said
 
@@ -175,9 +176,7 @@ def outside_of(known: Range, measured: Measurements) -> str:
 def not_on_record(measured: Measurements) -> str:
     """Which sizes of a network are not known, in a clause; empty where all are."""
     unknown = [NAMED.get(name, name) for name, value in _sizes(measured).items() if value is None]
-    *others, last = unknown or [""]
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"the number of its {listed} is not on record" if unknown else ""
+    return f"the number of its {listed(unknown)} is not on record" if unknown else ""
 
 
 def _counted_as(name: str, value: int) -> str:
