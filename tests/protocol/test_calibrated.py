@@ -15,7 +15,7 @@ from walkback.protocol.measurements import Measurements
 from walkback.protocol.pairing import Answered
 from walkback.protocol.panels import calibrated, panel_named
 from walkback.protocol.panels.rates import Rates
-from walkback.protocol.records import DiagnosticReport, State
+from walkback.protocol.records import DiagnosticReport, Interval, State
 
 SAMPLES = 1280
 HELD = Path(__file__).parents[2] / "results" / "validity" / "held.jsonl"
@@ -49,8 +49,13 @@ def healthy(**changed):
         "growth_from_init": (1.5, 1.6, 2.0), "block_movement": (0.4, 0.3), "total_growth": 1.4,
         "updates": updates((1.0,) * 4), "claimed_rule": "DFA",
         "overlap": Overlap(test_samples=SAMPLES, train_samples=5000, count=0, same_label=0),
+        "extra": {"block_changes": (0.3, 0.4)},
     }  # fmt: skip
     return Measurements(**(fields | changed))
+
+
+EQUAL = {"residual_norms": (8.0, 8.0, 9.0), "bp_grad_norms": (2e-3, 2e-3, 1e-3)}
+"""Block 1 hands on norms of the size that it gets."""
 
 
 def verdict(measured, **settings):
@@ -73,7 +78,7 @@ def test_a_healthy_network_passes_with_its_rates():
     ("changed", "letter"),
     [
         ({"block_movement": (0.4, 0.0)}, "m"),
-        ({"residual_norms": (8.0, 8.0, 9.0), "bp_grad_norms": (2e-3, 2e-3, 1e-3)}, "ib"),
+        ({**EQUAL, "extra": {"block_changes": (0.0, 0.4)}}, "ib"),
         ({"growth_from_init": (1e6, 1e6, 1e6)}, "i"),
         ({"growth_from_init": (1.0, 100.0, 100.0)}, "bg"),
         ({"gradient_per_error": 1e-9}, "s"),
@@ -91,6 +96,23 @@ def test_each_fault_fails_by_its_own_diagnostic(changed, letter):
     found = verdict(healthy(**changed))
     assert found.outcome == "fail"
     assert letter in found.decided_by
+
+
+def test_equal_norms_alone_are_no_idle_block():
+    printed = healthy(residual_norms=(8.7, 8.8, 8.8), bp_grad_norms=(8e-3, 8e-3, 8e-3), extra={})
+    assert judge(printed, panel="calibrated").reading("ib").state is State.NOT_MEASURED
+    assert verdict(printed).outcome == "pass"
+
+
+def test_a_block_that_turns_what_it_gets_is_not_idle():
+    turning = judge(healthy(**EQUAL, extra={"block_changes": (1.2, 0.4)}), panel="calibrated")
+    assert turning.reading("ib").state is State.PASS
+    assert turning.outcome == "pass"
+
+
+def test_records_of_before_have_medians_with_intervals_and_are_read_as_they_were():
+    intervals = tuple(Interval(low=7.0, high=10.0, level=0.95, how="order statistics") for _ in range(3))
+    assert "ib" in verdict(healthy(**EQUAL, residual_norm_intervals=intervals, extra={})).decided_by
 
 
 def test_backpropagation_that_is_called_so_is_in_no_disguise():

@@ -22,8 +22,8 @@ from walkback.registry import PANELS
 def judge_again(record: DiagnosticReport) -> DiagnosticReport:
     """The report of a record, with readings and verdict made anew from its measurements and thresholds.
 
-    A verdict that was `incomplete` and is not without that asked for all diagnostics, and is held to them again. Readings of diagnostics that
-    are not known here stay as they were stored, and no panel counts them.
+    A verdict that was `incomplete`, and is not unless all diagnostics are asked for, is held to them again. Readings of
+    diagnostics that are not known here stay as they were stored, and no panel counts them.
     """
     measured = record.measurements
     if measured.alignment is not None:

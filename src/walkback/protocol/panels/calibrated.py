@@ -38,7 +38,7 @@ ASKED = {
     "stem_gain": "the accuracy of a linear readout of the first site (readouts=True)",
     "head_gap": "the accuracy of a linear readout of the last site (readouts=True)",
     "block_growth": "the norms of the stream before training (initial=)",
-    "idle_block": "the norms of the stream and of the gradient at every site",
+    "idle_block": "how much every block changes the stream, sample by sample, and the norms of the gradient",
     "init_growth": "the norms of the stream before training (initial=)",
     "residual_growth": "the norms of the stream at every site",
     "total_growth": "the norms of the stream before and behind the blocks, sample by sample",
