@@ -98,8 +98,19 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
                 f"{in_panel.label(report, r.letter)}: the 95 % interval {bounds[0]} to {bounds[1]} includes the "
                 f"threshold {limit}, so it could go either way."
             )
-    said = [f"{' '.join(parts)} Other seeds may differ."] if parts else []
+    said = [f"{' '.join(parts)} Other seeds may differ."] if parts else _no_interval(report)
     return said + ([rates] if (rates := panel_rates(report)) else [])
+
+
+def _no_interval(report: DiagnosticReport) -> list[str]:
+    """That nothing has an interval, and why, where something was judged."""
+    if not any(r.state in (State.FIRE, State.PASS) and r.reason != NON_FINITE for r in report.readings):
+        return []
+    why = f"{outline.samples_in_words(report)} are too few" if in_short.few_samples(report) else _NUMBERS_ALONE
+    return [f"There is no 95 % interval: {why}. How far chance moves these numbers is not known."]
+
+
+_NUMBERS_ALONE = "the numbers came without one"
 
 
 def _next(report: DiagnosticReport) -> list[str]:

@@ -62,6 +62,16 @@ def decides(report: DiagnosticReport, reading: Reading) -> bool:
     return reading.reason == NON_FINITE or not role(report, reading.letter)
 
 
+def deciders(report: DiagnosticReport) -> list[str]:
+    """The letters of the diagnostics that decide in its panel."""
+    return [member.letter for member in panel_of(report).members if member.role == "decides"]
+
+
+def passed(report: DiagnosticReport) -> list[Reading]:
+    """The readings that pass and would have decided."""
+    return [r for r in report.readings if r.state is State.PASS and r.letter in deciders(report)]
+
+
 def fired(report: DiagnosticReport) -> list[Reading]:
     """The readings that fire and decide."""
     return [r for r in report.readings if r.state is State.FIRE and decides(report, r)]

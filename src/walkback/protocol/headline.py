@@ -10,6 +10,7 @@ from walkback.errors import InputError
 from walkback.extras import optional
 from walkback.protocol.schema import plain, shortened
 from walkback.protocol.scores import FrozenBaseline, Score, out_of_range
+from walkback.protocol.wording import p_value
 
 SIGNIFICANT = 1e-3
 """A headline is remarked on where chance alone would bring figures this far apart less often than this."""
@@ -165,7 +166,7 @@ def contradiction(headline: float, counted: dict[str, Any]) -> str:
         return ""
     return (
         f"the headline accuracy is {100 * headline:.2f} %, and on the batches the network has {100 * share:.2f} % of "
-        f"{_counted(samples, counted.get('headline_answers'))}: by chance that far apart with p = {p:.1g} (binomial "
+        f"{_counted(samples, counted.get('headline_answers'))}: by chance that far apart with {p_value(p)} (binomial "
         "test). Is it the headline of this network, and are these batches held out?"
     )
 

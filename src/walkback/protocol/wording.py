@@ -15,6 +15,7 @@ ABSENT = "–"
 
 DIGITS = 3
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e5
+LEAST_P = 1e-300
 
 
 def written(value: float | None, digits: int = DIGITS) -> str:
@@ -38,6 +39,11 @@ def signed(value: float | None, digits: int = DIGITS) -> str:
     """A figure whose sign carries meaning, so a plus is written too."""
     text = written(value, digits)
     return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
+
+
+def p_value(p: float, digits: int = 1) -> str:
+    """`p = 0.003`; of one that floating point has lost, `p < 1e-300`: no test finds a p of 0."""
+    return f"p = {p:.{digits}g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
 
 
 def counted(number: int, thing: str) -> str:
