@@ -108,8 +108,9 @@ def claimed(right, claim=0.97):
     counted = {"headline_acc": right / 1000, "headline_samples": 1000}
     correct = Answered.of(np.arange(1000) < right)
     measured = Measurements(
-        residual_norms=[8.7, 8.8], bp_grad_norms=[8e-3, 8e-3], samples=1000, headline_acc=claim, headline_correct=correct
-    )
+        residual_norms=[8.7, 8.8], bp_grad_norms=[8e-3, 8e-3], samples=1000, headline_acc=claim,
+        headline_correct=correct,
+    )  # fmt: skip
     return judge(measured, warnings=[words] if (words := contradiction(claim, counted)) else [])
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import walkback
+from walkback.lab.validity.rates import Rate
 from walkback.protocol.found import Overlap, Readouts, UpdateProvenance
 from walkback.protocol.judge import judge
 from walkback.protocol.measurements import Measurements
 from walkback.protocol.pairing import Answered
 from walkback.protocol.panels import calibrated, panel_named
-from walkback.protocol.panels.rates import Rates
+from walkback.protocol.panels.rates import Rates, most_of
 from walkback.protocol.records import DiagnosticReport, Interval, State
 
 SAMPLES = 1280
@@ -239,9 +240,24 @@ def test_the_rates_are_those_of_what_was_measured():
     every = sum("calibrated" in row["decided_by"] for row in rows if row["condition"] not in ("healthy", "best_of_n"))
     assert f"Of {len(meant)} networks with one of 15 faults {every} were found." in everything
     assert f"find {sum(meant)}; all that decide found {every}" in less
-    assert f"{flagged} were flagged" in less
+    assert f"({flagged} observed in 300, at most {100 * Rate(flagged, 300).at_most:.1f} % with 95 %" in less
+    assert "(3 observed in 300, at most 2.6 % with 95 %" in everything
+    assert f" {flagged} {'was' if flagged == 1 else 'were'} flagged" in less
     assert "bp in disguise 0 of 29" in less
     assert sum(meant) < every
+
+
+@pytest.mark.parametrize(("count", "of"), [(0, 300), (1, 300), (3, 300), (12, 29), (300, 300)])
+def test_a_bound_is_that_of_clopper_and_pearson(count, of):
+    assert most_of(count, of) == pytest.approx(Rate(count, of).at_most, rel=1e-9)
+
+
+def test_bound_and_count_belong_together_however_little_was_measured():
+    known = Rates.load(calibrated.RATES_FILE)
+    for letters in ({"o"}, {"hc", "rd", "s", "ib", "a", "t"}, {"bg", "i"}):
+        flagged = known.held.seen_by(letters, "healthy")
+        said = known.in_words(healthy(), letters)
+        assert f"{flagged} observed in 300, at most {100 * Rate(flagged, 300).at_most:.1f} %" in said
 
 
 def test_published_panels_claim_rates_for_networks_like_the_bench_alone():

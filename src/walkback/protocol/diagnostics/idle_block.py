@@ -20,7 +20,7 @@ CHANGES = "block_changes"
 
 
 class IdleBlock(Diagnostic):
-    """The relative change of h, of ‖h‖ and of ‖g‖ across a block, whichever is largest; the smallest over blocks counts.
+    """The relative change of h, ‖h‖ and ‖g‖ across a block, whichever is largest; the smallest over blocks counts.
 
     A block that is dead behind its skip hands all of them on to the last digit, sample by sample. Norms that are equal
     as printed, or of a block that turns every vector and keeps its length, show no such thing: without numbers of the
