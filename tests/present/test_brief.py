@@ -10,6 +10,8 @@ from walkback.present.in_short import in_a_sentence
 from walkback.present.numbers import reading_value
 from walkback.present.plain import SENTENCE_LENGTH
 from walkback.present.text import WIDTH, render_brief
+from walkback.protocol.diagnostics.declare import FIND_THE_FIRST
+from walkback.protocol.diagnostics.frozen_margin import CLOSE, HARMFUL, FrozenMargin
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.headline import contradiction
 from walkback.protocol.judge import judge
@@ -149,3 +151,23 @@ def test_a_pass_with_intervals_or_without_samples_is_no_next_to_nothing():
     for report in (healthy(), passing(), passing(samples=4000)):
         assert "too" not in in_a_sentence(report)
     assert "no 95 % interval" not in " ".join(under("how sure", healthy()))
+
+
+@pytest.mark.parametrize(("accuracy", "baseline", "points"), [(0.0, 0.8266, "82.66"), (0.1594, 0.961, "80.16")])
+def test_blocks_that_are_clearly_worse_than_random_ones_are_said_to_do_harm(accuracy, baseline, points):
+    report = passing(headline_acc=accuracy, frozen_baseline_acc=baseline, headline_samples=4000)
+    assert report.reading("d").case == HARMFUL
+    assert f"{points} points worse than with random blocks" in report.reading("d").sentence
+    advice = " ".join(under("next", report))
+    assert FrozenMargin.case_remedies[HARMFUL] in advice
+    assert FrozenMargin.remedy not in advice
+    assert passing(headline_acc=0.30, frozen_baseline_acc=0.31).reading("d").case == ""
+    assert passing(headline_acc=0.31, frozen_baseline_acc=0.30).reading("d").case == CLOSE
+
+
+def test_what_numbers_that_are_not_finite_ask_for_comes_alone():
+    report = passing(nonfinite_logits=4000, headline_acc=0.0, headline_samples=4000, frozen_baseline_acc=0.8)
+    steps = under("next", report)
+    assert steps[0] == FIND_THE_FIRST
+    assert not {FrozenMargin.remedy, *FrozenMargin.case_remedies.values()} & set(steps)
+    assert "logits of 4,000 samples" in under("score", report)[0]

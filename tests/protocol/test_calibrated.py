@@ -10,6 +10,7 @@ import pytest
 
 import walkback
 from walkback.lab.validity.rates import Rate
+from walkback.protocol.claimed_rule import remark_on
 from walkback.protocol.found import Overlap, Readouts, UpdateProvenance
 from walkback.protocol.judge import judge
 from walkback.protocol.measurements import Measurements
@@ -121,6 +122,31 @@ def test_backpropagation_that_is_called_so_is_in_no_disguise():
     assert verdict(healthy(updates=exact, claimed_rule="Back-propagation")).outcome == "pass"
     assert verdict(healthy(updates=exact, claimed_rule="")).outcome == "pass"
     assert "di" in verdict(healthy(updates=exact, claimed_rule="feedback alignment")).decided_by
+
+
+def test_what_was_given_is_not_asked_for_again():
+    said = verdict(healthy(updates=None, claimed_rule="BP")).beside
+    assert "the name of the rule" not in said["to ask for"]
+    assert "under another name" not in said["not looked for"]
+    assert "a training step" in said["to ask for"]
+    other = verdict(healthy(updates=None, claimed_rule="DFA")).beside
+    assert "the name of the rule" not in other["to ask for"]
+    assert "under another name" in other["not looked for"]
+    assert "the name of the rule" in verdict(healthy(updates=None, claimed_rule="")).beside["to ask for"]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "meant"),
+    [("DFFA", "'dfa'"), ("backpropagaton", "'backpropagation'"), ("predictve coding", "'predictive coding'")],
+)
+def test_a_misspelt_rule_is_told_and_what_follows_from_it(claimed, meant):
+    assert meant in remark_on(claimed)
+    assert "other than BP" in remark_on(claimed)
+
+
+@pytest.mark.parametrize("claimed", ["", "BP", "Back-propagation (AdamW)", "DFA", "feedback alignment", "Zygote 7"])
+def test_names_that_are_known_and_names_of_ones_own_are_no_misspelling(claimed):
+    assert remark_on(claimed) == ""
 
 
 def test_c_informs():

@@ -20,6 +20,7 @@ from walkback.present.text_tables import GAP, ruled_table
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Scalar
 from walkback.protocol.diagnostics.known import scalars
+from walkback.protocol.diagnostics.some_sites import growth_between_ends
 from walkback.protocol.records import DiagnosticReport, Reading, State
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def columns(reports: Sequence[DiagnosticReport]) -> list[Column]:
     """The accuracy, and what stands for each diagnostic; those that some report fills."""
     made = [Column("acc %", r"acc \%", lambda r: r.headline_acc, lambda _, v: numbers.percent(v).removesuffix(" %"))]
     made += [_column(one, scalar) for one, scalar in scalars().values() if scalar.tabled]
+    made += [Column("‖h_L‖/‖h_0‖", r"$\|h_L\|/\|h_0\|$", growth_between_ends, lambda _, v: written(v), gives_way=2)]
     return [column for column in made if any(column.raw(report) is not None for report in reports)]
 
 
@@ -103,13 +105,18 @@ def row(report: DiagnosticReport, shown: Sequence[Column] | None = None) -> list
 
 
 def short_verdict(report: DiagnosticReport) -> str:
-    """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d`."""
+    """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d`, `trustworthy, no d, a undecided`."""
     panel, gaps = in_panel.panel_of(report), _gaps(report)
     word = panel.short(report.outcome) if report.decision is not None else "not judged"
     words = " ".join([word, *_bare(report, in_panel.fired(report))])
-    words += f", no {' '.join(_bare(report, gaps))}" if gaps else ""
+    for state, words_of in _GAP_WORDS.items():
+        labels = " ".join(_bare(report, [reading for reading in gaps if reading.state is state]))
+        words += words_of.format(labels) if labels else ""
     beside = _bare(report, in_panel.fired_beside(report))
     return shortened(words + (f"; beside it {' '.join(beside)}" if beside else ""), NAME_LENGTH)
+
+
+_GAP_WORDS = {State.NOT_MEASURED: ", no {}", State.UNDECIDED: ", {} undecided"}
 
 
 def _gaps(report: DiagnosticReport) -> list[Reading]:
@@ -164,11 +171,19 @@ def _kept(reports: Sequence[DiagnosticReport], shown: Sequence[Column], width: i
 def _legend(reports: Sequence[DiagnosticReport], shown: Sequence[Column]) -> str:
     letters = letters_in_words({label.strip("()"): name for label, name in labels(reports).items()})
     parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items())]
-    missing = [r.letter for report in reports for r in _gaps(report)]
-    if missing and any(not report.complete for report in reports):
-        label = in_panel.label(reports[0], max(missing))
-        parts.append(f"`no {label.strip('()')}`: {label} not measured, which does not count as a pass")
+    gaps = [reading for report in reports for reading in _gaps(report)]
+    for state, (mark, meaning) in _GAPS_EXPLAINED.items():
+        missing = [reading.letter for reading in gaps if reading.state is state]
+        if missing and any(not report.complete for report in reports):
+            label = in_panel.label(reports[0], max(missing))
+            parts.append(f"`{mark.format(label.strip('()'))}`: {meaning.format(label)}")
     return "; ".join(parts)
+
+
+_GAPS_EXPLAINED = {
+    State.NOT_MEASURED: ("no {}", "{} not measured, which does not count as a pass"),
+    State.UNDECIDED: ("{} undecided", "what is known of {} does not settle it, which does not count as a pass"),
+}
 
 
 def labels(reports: Sequence[DiagnosticReport]) -> dict[str, str]:
