@@ -26,12 +26,12 @@ def _changes(seen: Capture) -> Doubles:
     """‖h_l(x) − h_{l−1}(x)‖ / ‖h_{l−1}(x)‖, (blocks, B), over all tokens; 1 where the two have different shapes."""
     flat = [doubles(hidden).reshape(len(hidden), -1) for hidden in seen.hiddens]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return np.stack(
+        return np.array(
             [
                 norms(after - before) / norms(before) if one.shape == other.shape else np.ones(len(one))
                 for (one, other), (before, after) in zip(pairwise(seen.hiddens), pairwise(flat), strict=True)
             ]
-        )
+        ).reshape(-1, seen.samples)
 
 
 class Groups:
@@ -156,7 +156,7 @@ class Folding:
         """How much every block changes the stream, of samples whose numbers are all finite."""
         changes = self._all("changes")
         finite = np.isfinite(changes).all(axis=0)
-        return {"extra": {CHANGES: tuple(median(changes[:, finite]).tolist())}} if finite.any() else {}
+        return {"extra": {CHANGES: tuple(median(changes[:, finite]).tolist())}} if len(changes) and finite.any() else {}
 
     def _total_growth(self) -> dict[str, Any]:
         first, last = self._all("ends")

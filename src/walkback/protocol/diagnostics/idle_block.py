@@ -46,7 +46,7 @@ class IdleBlock(Diagnostic):
     @staticmethod
     def measure(capture: Capture) -> Tensor:
         """‖h_l(x) − h_{l−1}(x)‖ / ‖h_{l−1}(x)‖, (B, blocks), over all tokens; 1 where the two have different shapes."""
-        from torch import full_like, stack
+        from torch import full_like, stack, zeros
 
         from walkback.protocol.numerics import norms
 
@@ -55,13 +55,16 @@ class IdleBlock(Diagnostic):
             size = norms(before.flatten(1))
             alike = before.shape == after.shape
             changes.append(norms((after - before).flatten(1)) / size if alike else full_like(size, 1.0))
-        return stack(changes, dim=1)
+        # Of one site alone there is no block.
+        return stack(changes, dim=1) if changes else zeros(capture.samples, 0)
 
     @staticmethod
     def summarise(part: Tensor) -> dict[str, Any]:
         """The median over samples of every block; of those samples alone whose numbers are all finite."""
-        finite = part[part.isfinite().all(dim=1)]
-        return {CHANGES: tuple(finite.quantile(0.5, dim=0).tolist())} if len(finite) else {}
+        import numpy as np
+
+        finite = part[part.isfinite().all(dim=1)].cpu().numpy()
+        return {CHANGES: tuple(np.median(finite, axis=0).tolist())} if finite.size else {}
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the smallest change is under the floor; reported where none is given."""
