@@ -13,6 +13,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 SCRIPT = """
 import torch
+LIMIT = 3
 from torch import nn
 
 class Block(nn.Module):
@@ -159,6 +160,7 @@ def test_how_the_network_is_divided_and_called(script, tmp_path):
         ("nowhere.py:make", "there is no file nowhere.py"),
         ("no_colon.py", "expected file.py:function"),
         ("{script}:absent", "has no function 'absent'"),
+        ("{script}:LIMIT", "{script}:LIMIT is int, not a function; expected"),
         ("{script}:nothing", "returned NoneType; expected (model, batches)"),
         ("{script}:number", "number returned int; expected (model, batches).\n"),
         ("{script}:half", "half returned a mapping with model; expected 'model' and 'eval_batches'"),
@@ -170,13 +172,18 @@ def test_how_the_network_is_divided_and_called(script, tmp_path):
 def test_a_bad_target_exits_2_with_one_sentence(script, target, words):
     done = walkback("diagnose", target.replace("{script}", str(script)))
     assert done.returncode == 2
-    assert words in done.stderr
+    assert words.replace("{script}", str(script)) in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
 def test_bad_options_exit_2(script):
-    assert "g_norm_floor" in walkback("diagnose", f"{script}:pair", "--g-norm-floor", "-1").stderr
+    refused = walkback("diagnose", f"{script}:pair", "--g-norm-floor", "-1").stderr
+    assert "--g-norm-floor: expected a number above 0" in refused
+    assert "DiagnosticThresholds" not in refused
+    assert (
+        "'--g-norm-floor': expected a number" in walkback("diagnose", f"{script}:pair", "--g-norm-floor", "abc").stderr
+    )
     done = walkback("diagnose", f"{script}:pair", "--blocks", "blokcs.*")
     assert done.returncode == 2
     assert "matches no module" in done.stderr

@@ -18,15 +18,17 @@ from walkback.present import html, html_grid, in_panel, tables, text
 from walkback.present.comparison import short_verdict
 from walkback.present.figures import FIGURES
 from walkback.present.html_grid import GridPage
-from walkback.present.in_panel import other_verdicts
+from walkback.present.in_panel import other_verdicts, other_verdicts_of_several
 from walkback.present.in_short import plain_verdict
 from walkback.present.network import Network
 from walkback.present.outline import verdict_line
 from walkback.present.template import TEMPLATES, form_of
 from walkback.protocol.diagnostics.frozen_margin import SENSITIVE
+from walkback.protocol.judge import judge
+from walkback.protocol.panels import panel_named
 from walkback.protocol.panels.base import Member, Panel
 from walkback.protocol.panels.june2026 import JUNE_2026
-from walkback.protocol.records import State
+from walkback.protocol.records import PanelVerdict, State
 from walkback.registry import register, unregister
 
 JUNE = "june2026"
@@ -47,6 +49,19 @@ def test_a_rendering_has_the_verdict_labels_titles_and_roles_of_the_panel(name):
     assert "informs only" in words  # the cosine of every layer
     assert "not in june2026" in words  # (c)
     assert State.REPORTED.value in words.upper()
+
+
+def test_a_pass_of_another_panel_on_part_of_its_diagnostics_says_on_how_many():
+    report = judge(healthy().measurements, panel="calibrated").under("april2026")
+    two = {"words": "pass on (a), (t)", "decided_by": ("a", "t")}
+    verdict = PanelVerdict(panel="calibrated", version=1, outcome="pass", **two)
+    deciding = len([m for m in panel_named("calibrated").members if m.role == "decides"])
+    partly = report.model_copy(update={"verdicts": {**report.verdicts, "calibrated": verdict}})
+    assert f"calibrated: pass on 2 of {deciding} diagnostics, (a), (t)" in other_verdicts(partly)
+    assert f"calibrated: pass (2 of {deciding} diagnostics) 2" in other_verdicts_of_several([partly, partly])
+    whole = [m.letter for m in panel_named("calibrated").members if m.role == "decides"]
+    fully = {**report.verdicts, "calibrated": verdict.model_copy(update={"decided_by": tuple(whole)})}
+    assert "calibrated: pass 1" in other_verdicts_of_several([report.model_copy(update={"verdicts": fully})])
 
 
 def test_the_verdict_stands_first_where_a_reader_looks_first():

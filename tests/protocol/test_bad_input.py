@@ -346,3 +346,31 @@ def test_a_model_without_forward():
 
     with pytest.raises(NotImplementedError, match="later"):
         walkback.diagnose(NotYet(INPUT, CLASSES), labelled(8))
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        (X, r"train_batches is Tensor; expected"),
+        ([], r"train_batches is empty"),
+        ((X, Y), r"train_batches looks like one \(inputs, targets\) pair"),
+    ],
+)
+def test_training_batches_are_called_by_their_own_name(batches, message):
+    refused(BatchError, message, train_batches=batches)
+
+
+def test_a_rule_whose_name_is_misspelt():
+    report = walkback.diagnose(ResMLP(), labelled(40), claimed_rule="DFFA")
+    assert any("'dfa'" in warning for warning in report.warnings)
+    assert not walkback.diagnose(ResMLP(), labelled(40), claimed_rule="DFA").warnings
+
+
+@pytest.mark.parametrize("name", ["headline_acc", "frozen_baseline_acc", "random_baseline"])
+def test_a_nan_that_a_caller_passes_for_an_accuracy(name):
+    refused(InputError, f"{name} is NaN, which is no accuracy", **{name: float("nan")})
+
+
+def test_a_baseline_that_diverged_is_passed_as_a_score_and_never_passes():
+    report = walkback.diagnose(ResMLP(), labelled(40), frozen_baseline_acc=walkback.Score(value=float("nan")))
+    assert report.verdict.startswith("needs walk-back: non-finite values")

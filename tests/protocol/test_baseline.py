@@ -8,6 +8,7 @@ from torch import nn
 
 import walkback
 from walkback.errors import BaselineError, InputError, WalkbackWarning
+from walkback.protocol.network_shapes import difference
 
 
 class Block(nn.Module):
@@ -456,3 +457,17 @@ def test_arguments_that_do_not_fit_are_refused_in_words(data, arguments, sentenc
     given = {"train_fn": trainer(data), "make_model": Net, "eval_batches": data} | arguments
     with pytest.raises(InputError, match=sentence):
         walkback.frozen_baseline(**given)
+
+
+@pytest.mark.parametrize("seed", ["a", 1.5, True, -1, 2**64])
+def test_a_seed_that_is_none_is_refused_before_anything_is_trained(seed):
+    with pytest.raises(InputError, match=r"seed is .*; expected a whole number"):
+        walkback.frozen_baseline(lambda model: None, lambda: nn.Linear(2, 2), seed=seed)
+
+
+def test_which_of_two_networks_has_a_parameter_is_said():
+    small, large = {"a": (2,)}, {"a": (2,), "b": (3,)}
+    assert difference(large, small) == "the baseline has b, and this network has not"
+    assert difference(small, large) == "this network has b, and the baseline has not"
+    assert difference(small, {"a": (3,)}) == "a has the shape (2,) in the baseline and (3,) in this network"
+    assert difference(small, dict(small)) == ""

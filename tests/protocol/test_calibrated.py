@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import walkback
+from walkback.lab.validity.rates import Rate
+from walkback.protocol.claimed_rule import remark_on
 from walkback.protocol.found import Overlap, Readouts, UpdateProvenance
 from walkback.protocol.judge import judge
 from walkback.protocol.measurements import Measurements
 from walkback.protocol.pairing import Answered
 from walkback.protocol.panels import calibrated, panel_named
-from walkback.protocol.panels.rates import Rates
-from walkback.protocol.records import DiagnosticReport, State
+from walkback.protocol.panels.rates import Rates, most_of
+from walkback.protocol.records import DiagnosticReport, Interval, State
 
 SAMPLES = 1280
 HELD = Path(__file__).parents[2] / "results" / "validity" / "held.jsonl"
@@ -49,8 +51,13 @@ def healthy(**changed):
         "growth_from_init": (1.5, 1.6, 2.0), "block_movement": (0.4, 0.3), "total_growth": 1.4,
         "updates": updates((1.0,) * 4), "claimed_rule": "DFA",
         "overlap": Overlap(test_samples=SAMPLES, train_samples=5000, count=0, same_label=0),
+        "extra": {"block_changes": (0.3, 0.4)},
     }  # fmt: skip
     return Measurements(**(fields | changed))
+
+
+EQUAL = {"residual_norms": (8.0, 8.0, 9.0), "bp_grad_norms": (2e-3, 2e-3, 1e-3)}
+"""Block 1 hands on norms of the size that it gets."""
 
 
 def verdict(measured, **settings):
@@ -73,7 +80,7 @@ def test_a_healthy_network_passes_with_its_rates():
     ("changed", "letter"),
     [
         ({"block_movement": (0.4, 0.0)}, "m"),
-        ({"residual_norms": (8.0, 8.0, 9.0), "bp_grad_norms": (2e-3, 2e-3, 1e-3)}, "ib"),
+        ({**EQUAL, "extra": {"block_changes": (0.0, 0.4)}}, "ib"),
         ({"growth_from_init": (1e6, 1e6, 1e6)}, "i"),
         ({"growth_from_init": (1.0, 100.0, 100.0)}, "bg"),
         ({"gradient_per_error": 1e-9}, "s"),
@@ -93,11 +100,53 @@ def test_each_fault_fails_by_its_own_diagnostic(changed, letter):
     assert letter in found.decided_by
 
 
+def test_equal_norms_alone_are_no_idle_block():
+    printed = healthy(residual_norms=(8.7, 8.8, 8.8), bp_grad_norms=(8e-3, 8e-3, 8e-3), extra={})
+    assert judge(printed, panel="calibrated").reading("ib").state is State.NOT_MEASURED
+    assert verdict(printed).outcome == "pass"
+
+
+def test_a_block_that_turns_what_it_gets_is_not_idle():
+    turning = judge(healthy(**EQUAL, extra={"block_changes": (1.2, 0.4)}), panel="calibrated")
+    assert turning.reading("ib").state is State.PASS
+    assert turning.outcome == "pass"
+
+
+def test_records_of_before_have_medians_with_intervals_and_are_read_as_they_were():
+    intervals = tuple(Interval(low=7.0, high=10.0, level=0.95, how="order statistics") for _ in range(3))
+    assert "ib" in verdict(healthy(**EQUAL, residual_norm_intervals=intervals, extra={})).decided_by
+
+
 def test_backpropagation_that_is_called_so_is_in_no_disguise():
     exact = updates((1.0,) * 4, true=(1.0,) * 4)
     assert verdict(healthy(updates=exact, claimed_rule="Back-propagation")).outcome == "pass"
     assert verdict(healthy(updates=exact, claimed_rule="")).outcome == "pass"
     assert "di" in verdict(healthy(updates=exact, claimed_rule="feedback alignment")).decided_by
+
+
+def test_what_was_given_is_not_asked_for_again():
+    said = verdict(healthy(updates=None, claimed_rule="BP")).beside
+    assert "the name of the rule" not in said["to ask for"]
+    assert "under another name" not in said["not looked for"]
+    assert "a training step" in said["to ask for"]
+    other = verdict(healthy(updates=None, claimed_rule="DFA")).beside
+    assert "the name of the rule" not in other["to ask for"]
+    assert "under another name" in other["not looked for"]
+    assert "the name of the rule" in verdict(healthy(updates=None, claimed_rule="")).beside["to ask for"]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "meant"),
+    [("DFFA", "'dfa'"), ("backpropagaton", "'backpropagation'"), ("predictve coding", "'predictive coding'")],
+)
+def test_a_misspelt_rule_is_told_and_what_follows_from_it(claimed, meant):
+    assert meant in remark_on(claimed)
+    assert "other than BP" in remark_on(claimed)
+
+
+@pytest.mark.parametrize("claimed", ["", "BP", "Back-propagation (AdamW)", "DFA", "feedback alignment", "Zygote 7"])
+def test_names_that_are_known_and_names_of_ones_own_are_no_misspelling(claimed):
+    assert remark_on(claimed) == ""
 
 
 def test_c_informs():
@@ -255,9 +304,24 @@ def test_the_rates_are_those_of_what_was_measured():
     every = sum("calibrated" in row["decided_by"] for row in rows if row["condition"] not in ("healthy", "best_of_n"))
     assert f"Of {len(meant)} networks with one of 15 faults {every} were found." in everything
     assert f"find {sum(meant)}; all that decide found {every}" in less
-    assert f"{flagged} were flagged" in less
+    assert f"({flagged} observed in 300, at most {100 * Rate(flagged, 300).at_most:.1f} % with 95 %" in less
+    assert "(3 observed in 300, at most 2.6 % with 95 %" in everything
+    assert f" {flagged} {'was' if flagged == 1 else 'were'} flagged" in less
     assert "bp in disguise 0 of 29" in less
     assert sum(meant) < every
+
+
+@pytest.mark.parametrize(("count", "of"), [(0, 300), (1, 300), (3, 300), (12, 29), (300, 300)])
+def test_a_bound_is_that_of_clopper_and_pearson(count, of):
+    assert most_of(count, of) == pytest.approx(Rate(count, of).at_most, rel=1e-9)
+
+
+def test_bound_and_count_belong_together_however_little_was_measured():
+    known = Rates.load(calibrated.RATES_FILE)
+    for letters in ({"o"}, {"hc", "rd", "s", "ib", "a", "t"}, {"bg", "i"}):
+        flagged = known.held.seen_by(letters, "healthy")
+        said = known.in_words(healthy(), letters)
+        assert f"{flagged} observed in 300, at most {100 * Rate(flagged, 300).at_most:.1f} %" in said
 
 
 def test_published_panels_claim_rates_for_networks_like_the_bench_alone():

@@ -5,6 +5,8 @@ import torch
 from small_models import INPUT, ConvNet, ResMLP, TokenNet, labelled
 
 import walkback
+from walkback.protocol.diagnostics.declare import CHECK_INPUTS
+from walkback.protocol.finite import NON_FINITE_SOURCE
 
 VERDICT = "needs walk-back: non-finite values"
 
@@ -98,3 +100,27 @@ def test_the_reason_comes_first():
         model.blocks[1].down.weight.mul_(1e6)
     report = walkback.diagnose(model, labelled(20), headline_acc=0.5, frozen_baseline_acc=0.5)
     assert report.verdict == (f"{VERDICT}; residual stream exploded; deep blocks fail to beat frozen-random baseline")
+
+
+def said_of(report):
+    return " ".join(str(report).split())
+
+
+def test_inputs_and_parameters_are_looked_at_where_something_is_not_finite():
+    broken = walkback.diagnose(poisoned("blocks.1.down.weight", float("nan")), labelled(130, 130))
+    assert "The inputs of all 260 samples are finite." in said_of(broken)
+    assert "hold NaN or Inf: blocks.1.down.weight." in said_of(broken).replace("holds", "hold")
+    assert CHECK_INPUTS not in said_of(broken)
+    (inputs, targets), *_ = labelled(130)
+    inputs[3:6, 0] = float("inf")
+    fed = walkback.diagnose(ResMLP(), [(inputs, targets)])
+    assert "Of 130 samples 3 hold NaN or Inf in the inputs." in said_of(fed)
+    assert "All parameters are finite." in said_of(fed)
+    assert NON_FINITE_SOURCE not in walkback.diagnose(ResMLP(), labelled(130)).provenance
+
+
+def test_the_growth_of_a_block_whose_input_is_not_finite_is_its_own():
+    reading = walkback.diagnose(poisoned("stem.weight", float("nan")), labelled(130)).reading("a")
+    assert reading.site == 1
+    assert "h_0 holds NaN or Inf" in reading.sentence
+    assert "growth of block 1" in reading.sentence

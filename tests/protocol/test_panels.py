@@ -9,6 +9,7 @@ import pytest
 
 import walkback
 from walkback.errors import InputError, UnknownName
+from walkback.protocol.found import Overlap
 from walkback.protocol.panels import Member, Panel
 from walkback.protocol.records import Alignment, DiagnosticReport, Measurements, State
 from walkback.registry import PANELS, register, unregister
@@ -52,7 +53,9 @@ def test_each_panel_has_its_own_words_and_all_come_with_every_report(changes, ap
     assert report.verdicts["june2026"].words == june
     assert (report.panel, report.outcome) == ("april2026", report.verdicts["april2026"].outcome)
     under = report.under("june2026")
-    assert (under.verdict, under.outcome) == (april, report.verdicts["june2026"].outcome)
+    assert (under.verdict, under.outcome) == (june, report.verdicts["june2026"].outcome)
+    assert under.verdicts["april2026"].words == april
+    assert under.trustworthy == (june == "PASS")
     assert judged("june2026", **changes) == under
 
 
@@ -93,7 +96,8 @@ def lenient():
 def test_a_panel_of_ones_own_decides_and_warns(lenient):
     report = judged("lenient", cross_batch_stability=0.5, bp_grad_norms=[1e-9] * 3)
     assert (report.outcome, report.decision.warned_by, report.decision.version) == ("pass", ("c",), 3)
-    assert report.verdict.startswith("needs walk-back")
+    assert report.verdict == report.decision.words == "pass on growth"
+    assert report.verdicts["april2026"].words.startswith("needs walk-back")
     failed = judged("lenient", residual_norms=[1, 60, 61])
     assert (failed.decision.words, failed.decided_by) == ("fail: residual stream exploded", ("a",))
     nothing = walkback.judge(Measurements(bp_grad_norms=[1e-3]), panel="lenient")
@@ -107,6 +111,48 @@ def test_a_record_whose_panel_is_not_here_says_so_and_is_judged_by_the_published
     again = DiagnosticReport.load(path)
     assert (again.panel, again.outcome) == ("april2026", "fail")
     assert "'lenient'" in again.warnings[0]
+
+
+def copied():
+    """Half of the test samples are in the training set; the published four have nothing against the network."""
+    return Measurements(
+        residual_norms=[1, 1.1], bp_grad_norms=[1e-3, 1e-3], cross_batch_stability=0.1, headline_acc=0.6,
+        frozen_baseline_acc=0.3, overlap=Overlap(test_samples=1280, train_samples=1280, count=640, same_label=640),
+    )  # fmt: skip
+
+
+def test_the_verdict_never_passes_what_the_deciding_panel_fails():
+    report = walkback.judge(copied(), panel="calibrated")
+    assert (report.outcome, report.verdict) == ("fail", "fail: test samples in the training set")
+    assert report.verdict == report.under("calibrated").verdict == report.under("april2026").under("calibrated").verdict
+    assert not report.trustworthy
+    assert report.verdicts["april2026"].words == report.under("april2026").verdict == "trustworthy"
+
+
+@pytest.mark.parametrize("panel", ["april2026", "june2026", "calibrated"])
+@pytest.mark.parametrize("require_all", [False, True])
+@pytest.mark.parametrize("norms", [(1.0, 1.1), (1.0, 900.0)])
+def test_a_record_says_under_each_panel_what_the_report_said(panel, require_all, norms, tmp_path):
+    known = copied().model_copy(update={"residual_norms": norms, "headline_acc": None})
+    report = walkback.judge(known, panel=panel, require_all=require_all)
+    assert DiagnosticReport.load(report.save(tmp_path / "r.json")) == report
+
+
+def test_a_record_of_before_had_the_published_words_and_says_what_it_said():
+    report = walkback.judge(copied(), panel="calibrated")
+    again = DiagnosticReport.from_dict(report.to_dict() | {"verdict": "trustworthy"})
+    assert again == report
+    forged = DiagnosticReport.from_dict(report.to_dict() | {"verdict": "pass on (o)"})
+    assert (forged.verdict, forged.stored.verdict) == (report.verdict, "pass on (o)")
+
+
+def test_a_record_that_another_panel_decided_is_replayed_with_what_it_said(tmp_path):
+    path = walkback.judge(copied(), panel="calibrated").save(tmp_path / "r.json")
+    (entry,) = walkback.replay(path)
+    assert (entry.report.verdict, entry.recorded_verdict) == ("trustworthy", "fail: test samples in the training set")
+    assert "calibrated" in entry.report.stored.differs[0]
+    (same,) = walkback.replay(path, panel="calibrated")
+    assert (same.report.outcome, same.report.stored) == ("fail", None)
 
 
 def test_a_record_cannot_name_what_is_imported(tmp_path):

@@ -146,7 +146,8 @@ def test_a_headline_that_the_batches_bear_out_has_none():
     model, _ = right_on_all()
     assert walkback.diagnose(model, relabelled(model, 8), headline_acc=0.95).warnings == ()
     assert walkback.diagnose(model, relabelled(model, 8)).warnings == ()
-    assert walkback.diagnose(model, relabelled(model, 8), headline_acc=math.nan).warnings == ()
+    nan = walkback.Score(value=math.nan)
+    assert walkback.diagnose(model, relabelled(model, 8), headline_acc=nan).warnings == ()
 
 
 def token_batches(model, right_tokens):
@@ -390,13 +391,13 @@ def test_blocks_by_other_names_that_hold_the_same_parameters_are_the_same(matche
 
 
 def test_a_baseline_of_another_network_is_refused(matched):
-    with pytest.raises(BaselineError, match=r"another network than this ResMLP: blocks.2.norm.weight of the one"):
+    with pytest.raises(BaselineError, match=r"another network than this ResMLP: the baseline has blocks.2.norm.weight"):
         walkback.diagnose(ResMLP(depth=2), BATCHES, frozen_baseline_acc=matched)
-    with pytest.raises(BaselineError, match=r"blocks.3.norm.weight of the other is not in the one"):
+    with pytest.raises(BaselineError, match=r"this network has blocks.3.norm.weight, and the baseline has not"):
         walkback.diagnose(ResMLP(depth=4), BATCHES, frozen_baseline_acc=matched)
     wider = ResMLP()
     wider.head = nn.Linear(8, 5)
-    with pytest.raises(BaselineError, match=r"head.weight has the shape \(3, 8\) in the one and \(5, 8\) in the other"):
+    with pytest.raises(BaselineError, match=r"head.weight has the shape \(3, 8\) in the baseline and \(5, 8\) in this"):
         walkback.diagnose(wider, BATCHES, frozen_baseline_acc=matched)
 
 

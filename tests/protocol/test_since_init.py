@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -315,3 +316,38 @@ def test_weights_of_another_seed_are_told_from_those_that_training_began_with():
     told = [walkback.diagnose(model, batches, blocks=["1", "2", "3"], initial=built(seed)).warnings for seed in (0, 1)]
     assert not any("initial=" in words for words in told[0])
     assert any("initial=" in words and "seed" in words for words in told[1])
+
+
+def test_the_change_across_each_block_is_that_of_every_sample():
+    _, model = trained()
+    batches = labelled(40, 56)
+    report = walkback.diagnose(model, batches)
+    sites = sites_slow(model, torch.cat([x for x, _ in batches]))
+    slow = [
+        np.median(np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1))
+        for before, after in itertools.pairwise(sites)
+    ]
+    np.testing.assert_allclose(report.extra["block_changes"], slow, rtol=1e-5)
+
+
+class Turned(nn.Module):
+    """Turns every vector, and keeps its length and that of its gradient."""
+
+    def forward(self, hidden):
+        return hidden.roll(1, dims=1)
+
+
+class Idle(nn.Module):
+    """Hands on what it gets."""
+
+    def forward(self, hidden):
+        return hidden + 0 * hidden
+
+
+@pytest.mark.parametrize(("block", "state"), [(Turned(), State.PASS), (Idle(), State.FIRE)])
+def test_a_block_is_idle_where_it_changes_no_sample_and_not_where_it_keeps_norms(block, state):
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(INPUT, 16)), block, nn.Sequential(nn.Linear(16, 16), nn.Tanh())]
+    model = nn.Sequential(*layers, nn.Linear(16, CLASSES))
+    report = walkback.diagnose(model, labelled(64), blocks=["1", "2"], panel="calibrated")
+    assert report.reading("ib").state is state

@@ -38,3 +38,10 @@ def test_per_cent_is_not_taken_for_a_share(tmp_path, key):
 def test_decimal_commas_are_refused_with_what_to_write(tmp_path):
     with pytest.raises(RecordError, match="Write decimals with a point"):
         replayed(tmp_path, ";", rows=(ROWS[0], ROWS[1].replace("61.5", "61,5")))
+
+
+def test_a_file_that_is_no_text_is_refused_in_words_of_ones_own(tmp_path):
+    (tmp_path / "log.csv").write_bytes(b"a,b\n\x80\x81,1\n")
+    with pytest.raises(RecordError, match=r"is no text in UTF-8 \(byte 5\)") as caught:
+        replay(tmp_path / "log.csv", columns="h_0=a,h_L=b")
+    assert "codec" not in str(caught.value)

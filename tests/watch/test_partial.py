@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import walkback.errors
+from walkback import compare
 from walkback.errors import InputError
+from walkback.present.comparison import short_verdict
+from walkback.protocol.diagnostics.some_sites import growth_between_ends
 from walkback.protocol.records import State
 from walkback.watch.partial import PartialMeasurements, partial_audit
 from walkback.watch.replay import replay
@@ -141,7 +144,7 @@ def test_the_diagnostic_that_reads_what_is_not_finite_fires_and_no_other(letter,
     report = partial_audit(PartialMeasurements(blocks=4, **norms), panel=panel)
     assert (report.outcome, report.decided_by) == ("fail", (letter,))
     assert report.reading(letter).sentence.startswith(f"{site} holds NaN or Inf")
-    assert report.verdict == "needs walk-back: non-finite values"
+    assert report.verdicts["april2026"].words == "needs walk-back: non-finite values"
 
 
 def test_complete_records_are_judged_exactly():
@@ -172,3 +175,22 @@ def test_a_log_with_a_site_beyond_the_last_is_refused(tmp_path):
     (tmp_path / "log.jsonl").write_text('{"epoch": 0, "h0": 1.5, "h1": 2.5, "g0": 0.01, "g1": 0.02}\n' * 2)
     with pytest.raises(walkback.errors.WalkbackError, match="9"):
         replay(tmp_path / "log.jsonl", columns="h_0=h0,h_1=h1,g_0=g0,g_9=g1,epoch=epoch")
+
+
+def test_an_undecided_reading_is_not_one_that_was_not_measured():
+    known = PartialMeasurements(blocks=4, residual_norms={0: 8.0, 4: 32.0}, bp_grad_norms={4: 1e-9})
+    report = partial_audit(known, method_name="log")
+    assert short_verdict(report) == "walk-back b, no c d, a undecided"
+    table = " ".join(compare([report]).split())
+    assert "(a) does not settle it" in table
+    assert "`no d`: (d) not measured" in table
+
+
+def test_the_growth_between_both_ends_is_in_the_table():
+    known = PartialMeasurements(blocks=4, residual_norms={0: 8.0, 4: 32.0}, bp_grad_norms={4: 1e-3})
+    assert growth_between_ends(known.measurements()) == 4.0
+    table = compare([partial_audit(known)])
+    assert "‖h_L‖/‖h_0‖" in table
+    assert "4.00" in table
+    for norms in ({4: 32.0}, {0: 8.0, 2: 9.0}, dict(enumerate([8.0] * 5))):
+        assert growth_between_ends(PartialMeasurements(blocks=4, residual_norms=norms).measurements()) is None

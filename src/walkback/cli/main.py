@@ -110,10 +110,17 @@ def _warnings_as_sentences() -> Iterator[None]:
         yield
 
 
+_EXPECTED = {"valid number": "expected a number, such as 0.5", "valid integer": "expected a whole number, such as 3"}
+"""Words of a library below the command line, in ours."""
+
+
 def _show_usage_error(error: Any) -> None:
     """In the words of the command-line library, with the verb that has an option which this one has not."""
     from walkback.cli.misplaced import where_it_belongs
 
+    for theirs, ours in _EXPECTED.items():
+        if f"should be a {theirs}" in str(getattr(error, "message", "")):
+            error.message = f"{ours}."
     # Of an option that is not there; one that is there and has a wrong value has no guesses.
     elsewhere = where_it_belongs(error.option_name) if hasattr(error, "possibilities") else ""
     if elsewhere:

@@ -33,9 +33,11 @@ def call_target(target: str) -> dict[str, Any]:
     if not colon or not place or not name:
         raise InputError(f"TARGET is {target!r}; {EXPECTED}.")
     module = run_theirs(lambda: _module(place), target)
-    function = getattr(module, name, None)
-    if not callable(function):
+    if not hasattr(module, name):
         raise InputError(f"{place} has no function {name!r}; {EXPECTED}.")
+    function = getattr(module, name)
+    if not callable(function):
+        raise InputError(f"{target} is {type(function).__name__}, not a function; {EXPECTED}.")
     _check_takes_nothing(function, target)
     return _arguments(run_theirs(function, target), target)
 

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkback.errors import InputError
+
 if TYPE_CHECKING:
     from walkback.protocol.diagnostics.declare import Threshold
+    from walkback.protocol.thresholds import DiagnosticThresholds
 
 PanelOption = Annotated[
     str | None,
@@ -23,7 +26,6 @@ PanelOption = Annotated[
 def with_thresholds(verb: Callable[..., int]) -> Callable[..., int]:
     """The verb with one option for each declared threshold; what is given reaches it as `thresholds`, else None."""
     from walkback.protocol.diagnostics.known import known
-    from walkback.protocol.thresholds import DiagnosticThresholds
 
     declared = {name: (one.letter, t) for one in known().values() for name, t in one.thresholds.items()}
     signature = inspect.signature(verb, eval_str=True)
@@ -37,10 +39,27 @@ def with_thresholds(verb: Callable[..., int]) -> Callable[..., int]:
     def told(**arguments: Any) -> int:
         given = {name: arguments.pop(name) for name in declared}
         given = {name: value for name, value in given.items() if value is not None}
-        return verb(**arguments, thresholds=DiagnosticThresholds(**given) if given else None)
+        return verb(**arguments, thresholds=_thresholds(given))
 
     told.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
     return told
+
+
+def _thresholds(given: dict[str, float]) -> DiagnosticThresholds | None:
+    """What was given; what cannot be a threshold is refused by the name of its option."""
+    from walkback.protocol.thresholds import DiagnosticThresholds
+
+    try:
+        return DiagnosticThresholds(**given) if given else None
+    except InputError as error:
+        words = str(error).removeprefix("DiagnosticThresholds: ")
+        for name in given:
+            words = words.replace(name, _dashed(name))
+        raise InputError(words) from None
+
+
+def _dashed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _option(name: str, letter: str, threshold: Threshold) -> Any:
@@ -48,5 +67,5 @@ def _option(name: str, letter: str, threshold: Threshold) -> Any:
     unit = f" {threshold.unit}" if threshold.unit else ""
     default = "" if threshold.default is None else f" Default: {threshold.default:g}{unit}."
     words = f"({letter}) {threshold.label}: fires {side} this.{default}"
-    option = typer.Option(f"--{name.replace('_', '-')}", help=words, rich_help_panel="Thresholds")
+    option = typer.Option(_dashed(name), help=words, rich_help_panel="Thresholds")
     return Annotated[float | None, option]

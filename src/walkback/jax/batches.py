@@ -51,20 +51,20 @@ class Batch:
         return Batch(jax.tree.map(longer, self.inputs), longer(self.targets))
 
 
-def read_batches(batches: Iterable[Any], most: int | None = None) -> Iterator[Batch]:
-    """One batch after the other; none at all is refused."""
+def read_batches(batches: Iterable[Any], most: int | None = None, name: str = "batches") -> Iterator[Batch]:
+    """One batch after the other; none at all is refused. `name` is what the caller knows them by."""
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise BatchError(f"max_batches is {most!r}; expected 1 or more, or nothing for all.")
     try:
         stream = iter(batches)
     except TypeError:
-        raise BatchError(f"batches is a {type(batches).__name__}; expected an iterable of (inputs, targets).") from None
+        raise BatchError(f"{name} is a {type(batches).__name__}; expected an iterable of (inputs, targets).") from None
     empty = True
     for number, given in enumerate(islice(stream, most)):
         empty = False
         yield _read(given, number)
     if empty:
-        raise BatchError("there is no batch to measure; an iterator that was used up gives none a second time.")
+        raise BatchError(f"there is no batch in {name}; an iterator that was used up gives none a second time.")
 
 
 def _read(given: Any, number: int) -> Batch:

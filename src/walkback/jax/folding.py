@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from walkback.errors import BatchError
 from walkback.jax.capture import Capture
 from walkback.jax.losses import Answers
-from walkback.jax.numbers import Doubles, broken, doubles, median
+from walkback.jax.numbers import Doubles, broken, doubles, median, norms
+from walkback.protocol.diagnostics.idle_block import CHANGES
 from walkback.protocol.drift_share import GROUP_SIZE
 from walkback.protocol.group_figures import group_fields
 from walkback.protocol.pairing import Answered
@@ -18,6 +20,18 @@ from walkback.protocol.readout_fields import feature_count
 from walkback.protocol.scores import Score
 from walkback.protocol.sizes import REFERENCE_BATCH
 from walkback.protocol.uncertainty import medians_with_intervals
+
+
+def _changes(seen: Capture) -> Doubles:
+    """‖h_l(x) − h_{l−1}(x)‖ / ‖h_{l−1}(x)‖, (blocks, B), over all tokens; 1 where the two have different shapes."""
+    flat = [doubles(hidden).reshape(len(hidden), -1) for hidden in seen.hiddens]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return np.array(
+            [
+                norms(after - before) / norms(before) if one.shape == other.shape else np.ones(len(one))
+                for (one, other), (before, after) in zip(pairwise(seen.hiddens), pairwise(flat), strict=True)
+            ]
+        ).reshape(-1, seen.samples)
 
 
 class Groups:
@@ -75,6 +89,7 @@ class Folding:
         self._keep("hidden", seen.hidden_norms)
         self._keep("broken_hidden", seen.broken_hiddens)
         self._keep("ends", seen.stream_norms[[0, -1]])
+        self._keep("changes", _changes(seen))
         self._keep("broken_logits", broken(seen.logits)[None])
         if self.gradients:
             self._keep("grad", seen.grad_norms)
@@ -115,7 +130,7 @@ class Folding:
             "nonfinite_hiddens": self._all("broken_hidden").sum(axis=1),
             "nonfinite_logits": int(self._all("broken_logits").sum()),
         }
-        fields |= self._total_growth() | self._accuracy()
+        fields |= self._total_growth() | self._block_changes() | self._accuracy()
         return fields | (self._of_gradient(norms) if self.gradients else {})
 
     def _of_gradient(self, hidden: Doubles) -> dict[str, Any]:
@@ -136,6 +151,12 @@ class Folding:
             ratio, bounds = medians_with_intervals(per_error)
             found |= {"gradient_per_error": ratio[0], "gradient_per_error_interval": bounds[0] if bounds else None}
         return found | self.groups.fields(len(self.names) // 2)
+
+    def _block_changes(self) -> dict[str, Any]:
+        """How much every block changes the stream, of samples whose numbers are all finite."""
+        changes = self._all("changes")
+        finite = np.isfinite(changes).all(axis=0)
+        return {"extra": {CHANGES: tuple(median(changes[:, finite]).tolist())}} if len(changes) and finite.any() else {}
 
     def _total_growth(self) -> dict[str, Any]:
         first, last = self._all("ends")

@@ -232,6 +232,6 @@ def check_matched(baseline: FrozenBaseline | None, params: Any) -> None:
     """Refuse a baseline that says it is of another network."""
     if baseline is not None and baseline.network and (apart := difference(baseline.network, shapes_of(params))):
         raise BaselineError(
-            f"the frozen baseline is of another network: {apart} (the one is the baseline). Its score alone, given as "
-            "a number, is taken without this check, and the report says so."
+            f"the frozen baseline is of another network: {apart}. Its score alone, given as a number, "
+            "is taken without this check, and the report says so."
         )

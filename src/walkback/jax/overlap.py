@@ -31,7 +31,7 @@ class OverlapMeter:
         self.trained: dict[bytes, tuple[int, Any]] = {}
         self.train_samples = self.tested = self.same_label = self.count = 0
         self.pairs: list[tuple[int, int]] = []
-        for batch in read_batches(train_batches):
+        for batch in read_batches(train_batches, name="train_batches"):
             for digest, label in zip(sample_hashes(batch), batch.targets.tolist(), strict=True):
                 self.trained.setdefault(digest, (self.train_samples, label))
                 self.train_samples += 1

@@ -11,8 +11,9 @@ from walkback.present.places import in_block_names, place, table_name
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, shortened
 from walkback.present.score_words import accuracy_words, baseline_words, score_words
 from walkback.protocol.carrying import in_sentences
-from walkback.protocol.diagnostics.declare import FIND_THE_FIRST
+from walkback.protocol.diagnostics.declare import CHECK_INPUTS, FIND_THE_FIRST
 from walkback.protocol.diagnostics.known import by_letter, owners
+from walkback.protocol.finite import NON_FINITE_SOURCE
 from walkback.protocol.panels.base import MISSING
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.words import NON_FINITE
@@ -99,15 +100,28 @@ def _how_sure(report: DiagnosticReport) -> list[str]:
                 f"{in_panel.label(report, r.letter)}: the 95 % interval {bounds[0]} to {bounds[1]} includes the "
                 f"threshold {limit}, so it could go either way."
             )
-    said = [f"{' '.join(parts)} Other seeds may differ."] if parts else []
+    said = [f"{' '.join(parts)} Other seeds may differ."] if parts else _no_interval(report)
     return said + ([rates] if (rates := panel_rates(report)) else [])
+
+
+def _no_interval(report: DiagnosticReport) -> list[str]:
+    """That nothing has an interval, and why, where something was judged."""
+    if not any(r.state in (State.FIRE, State.PASS) and r.reason != NON_FINITE for r in report.readings):
+        return []
+    why = f"{outline.samples_in_words(report)} are too few" if in_short.few_samples(report) else _NUMBERS_ALONE
+    return [f"There is no 95 % interval: {why}. How far chance moves these numbers is not known."]
+
+
+_NUMBERS_ALONE = "the numbers came without one"
 
 
 def _next(report: DiagnosticReport) -> list[str]:
     """What whoever fires says is to be done, and how to measure what is missing."""
     # What only informs tells of no step to take where the verdict is a pass.
     fired = [*in_panel.fired(report), *(in_panel.fired_beside(report) if report.outcome == "fail" else ())]
-    steps = [remedy(reading) for reading in fired]
+    # Where numbers are not finite, no other number says what is to be done.
+    broken = [reading for reading in fired if reading.reason == NON_FINITE]
+    steps = [remedy(report, reading) for reading in broken or fired]
     gaps = [outline.sentence(report, r) for r in report.readings if r.state in MISSING]
     lines = list(dict.fromkeys(step for step in (*steps, *gaps) if step))
     return _some(lines) or [
@@ -115,11 +129,13 @@ def _next(report: DiagnosticReport) -> list[str]:
     ]
 
 
-def remedy(reading: Reading) -> str:
+def remedy(report: DiagnosticReport, reading: Reading) -> str:
     """What whoever fires says is to be done; empty where nobody knows it."""
     found = by_letter(reading.letter)
     if reading.reason == NON_FINITE:
-        return found.non_finite_remedy if found is not None else FIND_THE_FIRST
+        said = found.non_finite_remedy if found is not None else FIND_THE_FIRST
+        # Where the inputs were at hand they were looked at.
+        return said.replace(CHECK_INPUTS, shortened(report.provenance.get(NON_FINITE_SOURCE, CHECK_INPUTS), 400))
     return found.remedy_for(reading.case) if found is not None else ""
 
 

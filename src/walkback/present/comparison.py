@@ -22,6 +22,7 @@ from walkback.present.text_tables import GAP, ruled_table
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Scalar
 from walkback.protocol.diagnostics.known import scalars
+from walkback.protocol.diagnostics.some_sites import growth_between_ends
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.wording import listed
 
@@ -91,6 +92,7 @@ def columns(reports: Sequence[DiagnosticReport]) -> list[Column]:
     """The accuracy, and what stands for each diagnostic; those that some report fills."""
     made = [Column("acc %", r"acc \%", lambda r: r.headline_acc, lambda _, v: numbers.percent(v).removesuffix(" %"))]
     made += [_column(one, scalar) for one, scalar in scalars().values() if scalar.tabled]
+    made += [Column("‖h_L‖/‖h_0‖", r"$\|h_L\|/\|h_0\|$", growth_between_ends, lambda _, v: written(v), gives_way=2)]
     return [column for column in made if any(column.raw(report) is not None for report in reports)]
 
 
@@ -117,17 +119,19 @@ def row(report: DiagnosticReport, shown: Sequence[Column] | None = None) -> list
 
 
 def short_verdict(report: DiagnosticReport) -> str:
-    """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d`; never cut, whatever its length."""
+    """The verdict with the letters alone: `walk-back a b d`, `trustworthy, no d, a undecided`; never cut, whatever its
+    length."""
     return " ".join(_verdict_parts(report))
 
 
 def _verdict_parts(report: DiagnosticReport) -> list[str]:
-    """What fired, what is missing and what fired beside the verdict, each with its word before it."""
-    panel = in_panel.panel_of(report)
+    """What fired, what is missing or undecided, and what fired beside the verdict, each with its word."""
+    panel, gaps = in_panel.panel_of(report), _gaps(report)
     word = panel.short(report.outcome) if report.decision is not None else "not judged"
     parts = [" ".join([one_line(word), *_bare(report, in_panel.fired(report))])]
-    if gaps := _bare(report, _gaps(report)):
-        parts = [f"{parts[0]},", f"no {' '.join(gaps)}"]
+    for state, words_of in _GAP_WORDS.items():
+        if found := _bare(report, [reading for reading in gaps if reading.state is state]):
+            parts = [*parts[:-1], f"{parts[-1]},", words_of.format(" ".join(found))]
     if beside := _bare(report, in_panel.fired_beside(report)):
         parts = [*parts[:-1], f"{parts[-1]};", f"beside it {' '.join(beside)}"]
     return parts
@@ -141,6 +145,9 @@ def _folded(report: DiagnosticReport, width: int) -> str:
     wrapped = (textwrap.wrap(part, width, subsequent_indent="  ", break_on_hyphens=False)
                for part in _verdict_parts(report))  # fmt: skip
     return "\n".join(line for lines in wrapped for line in lines)
+
+
+_GAP_WORDS = {State.NOT_MEASURED: "no {}", State.UNDECIDED: "{} undecided"}
 
 
 def _gaps(report: DiagnosticReport) -> list[Reading]:
@@ -208,11 +215,19 @@ def _asked(reports: Sequence[DiagnosticReport]) -> int:
 def _legend(reports: Sequence[DiagnosticReport], shown: Sequence[Column]) -> str:
     letters = letters_in_words({label.strip("()"): name for label, name in labels(reports).items()})
     parts = [letters, *(f"{heading} in {unit}" for heading, unit in units(shown).items()), *directions(shown)]
-    missing = [r.letter for report in reports for r in _gaps(report)]
-    if missing and any(not report.complete for report in reports):
-        label = in_panel.label(reports[0], max(missing))
-        parts.append(f"`no {label.strip('()')}`: {label} not measured, which does not count as a pass")
+    gaps = [reading for report in reports for reading in _gaps(report)]
+    for state, (mark, meaning) in _GAPS_EXPLAINED.items():
+        missing = [reading.letter for reading in gaps if reading.state is state]
+        if missing and any(not report.complete for report in reports):
+            label = in_panel.label(reports[0], max(missing))
+            parts.append(f"`{mark.format(label.strip('()'))}`: {meaning.format(label)}")
     return "; ".join(parts)
+
+
+_GAPS_EXPLAINED = {
+    State.NOT_MEASURED: ("no {}", "{} not measured, which does not count as a pass"),
+    State.UNDECIDED: ("{} undecided", "what is known of {} does not settle it, which does not count as a pass"),
+}
 
 
 def labels(reports: Sequence[DiagnosticReport]) -> dict[str, str]:

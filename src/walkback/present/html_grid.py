@@ -135,6 +135,9 @@ _LEFT_OUT = {
 def _in_short(networks: Sequence[Network]) -> str:
     fired = [n for n in networks if in_panel.fired(n.report)]
     if not fired:
+        warned = sum(bool(outline.warnings(network.report)) for network in networks)
+        if warned:
+            return f"No diagnostic fires. {warned} of {count(len(networks), 'result')} come with a warning."
         return "Nothing that was measured speaks against these results."
     return f"{len(fired)} of {count(len(networks), 'result')} should not be relied on as they stand; each row says why."
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from walkback.present.plain import NAME_LENGTH, NOTE_LENGTH, middle_out, one_line, shortened
 from walkback.protocol.panels import Panel, panel_on_record
-from walkback.protocol.records import DiagnosticReport, Reading, State
+from walkback.protocol.records import DiagnosticReport, PanelVerdict, Reading, State
 from walkback.protocol.words import NON_FINITE
 
 ASKED = "to ask for"
@@ -62,6 +62,16 @@ def decides(report: DiagnosticReport, reading: Reading) -> bool:
     return reading.reason == NON_FINITE or not role(report, reading.letter)
 
 
+def deciders(report: DiagnosticReport) -> list[str]:
+    """The letters of the diagnostics that decide in its panel."""
+    return [member.letter for member in panel_of(report).members if member.role == "decides"]
+
+
+def passed(report: DiagnosticReport) -> list[Reading]:
+    """The readings that pass and would have decided."""
+    return [r for r in report.readings if r.state is State.PASS and r.letter in deciders(report)]
+
+
 def fired(report: DiagnosticReport) -> list[Reading]:
     """The readings that fire and decide."""
     return [r for r in report.readings if r.state is State.FIRE and decides(report, r)]
@@ -80,8 +90,26 @@ def in_its_words(report: DiagnosticReport, text: str) -> str:
 
 def other_verdicts(report: DiagnosticReport) -> str:
     """What the other panels say, in a line: `june2026: FAIL(D1+D2)`; empty where there are none."""
-    others = [f"{verdict.panel}: {verdict.words}" for n, verdict in report.verdicts.items() if n != report.panel]
+    others = [f"{verdict.panel}: {_words(verdict)}" for n, verdict in report.verdicts.items() if n != report.panel]
     return shortened("; ".join(others), NOTE_LENGTH)
+
+
+def _words(verdict: PanelVerdict) -> str:
+    """The words of a verdict; of a pass on fewer diagnostics than decide, on how many of them."""
+    part = on_part_of(verdict)
+    if not part:
+        return verdict.words
+    kind, _, letters = verdict.words.partition(" on ")
+    return f"{kind} on {part}{f', {letters}' if letters else ''}"
+
+
+def on_part_of(verdict: PanelVerdict) -> str:
+    """`6 of 14 diagnostics`, where a pass rests on fewer than decide in its panel; empty for every other verdict."""
+    deciding = [member.letter for member in panel_on_record(verdict.panel).members if member.role == "decides"]
+    there = [letter for letter in verdict.decided_by if letter in deciding]
+    if verdict.outcome != "pass" or len(there) == len(deciding):
+        return ""
+    return f"{len(there)} of {len(deciding)} diagnostics"
 
 
 def to_ask_for(report: DiagnosticReport) -> str:
@@ -96,5 +124,6 @@ def other_verdicts_of_several(reports: Sequence[DiagnosticReport]) -> str:
     for report in reports:
         for panel, verdict in report.verdicts.items():
             if panel != report.panel:
-                counts.setdefault(panel, Counter())[panel_on_record(panel).short(verdict.outcome)] += 1
+                word, part = panel_on_record(panel).short(verdict.outcome), on_part_of(verdict)
+                counts.setdefault(panel, Counter())[f"{word} ({part})" if part else word] += 1
     return "; ".join(f"{panel}: {', '.join(f'{n} {w}' for w, n in found.items())}" for panel, found in counts.items())

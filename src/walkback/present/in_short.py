@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from walkback.present import in_panel
+from walkback.present import in_panel, outline
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import count
 from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.protocol.diagnostics.known import by_letter
+from walkback.protocol.drift_share import GROUP_SIZE
 from walkback.protocol.records import DiagnosticReport, Reading, State
 from walkback.protocol.wording import listed
 from walkback.protocol.words import NON_FINITE
@@ -30,9 +31,34 @@ def in_a_sentence(report: DiagnosticReport) -> str:
     if _found(report):
         return "Do not rely on this result as it stands"
     if report.outcome == "pass":
-        what = "decides" if in_panel.fired_beside(report) else "was measured"
-        return f"Nothing that {what} speaks against this result"
+        return _passes(report)
     return "Too little was measured to say whether this result can be relied on"
+
+
+def _passes(report: DiagnosticReport) -> str:
+    """That nothing fires; and, where that says little, why."""
+    if little := _too_little(report):
+        return little
+    if warnings := len(outline.warnings(report)):
+        nothing = "Nothing that decides" if in_panel.fired_beside(report) else "No diagnostic"
+        return f"{nothing} fires, but there {'is a warning' if warnings == 1 else f'are {warnings} warnings'}"
+    what = "decides" if in_panel.fired_beside(report) else "was measured"
+    return f"Nothing that {what} speaks against this result"
+
+
+def _too_little(report: DiagnosticReport) -> str:
+    """On how little a pass rests: on one diagnostic, or on so few samples that nothing has an interval."""
+    deciding, passed = in_panel.deciders(report), in_panel.passed(report)
+    if len(passed) == 1 and len(deciding) > 1:
+        return f"1 of {len(deciding)} diagnostics passes, and no other gives an answer: that is too little to rely on"
+    if few_samples(report) and all(reading.interval is None for reading in passed):
+        return f"Nothing fires on {outline.samples_in_words(report)}, and these are too few to rely on"
+    return ""
+
+
+def few_samples(report: DiagnosticReport) -> bool:
+    """Whether there are fewer than the group that the published convention averages over."""
+    return report.samples is not None and report.samples < GROUP_SIZE
 
 
 def _found(report: DiagnosticReport) -> list[str]:

@@ -79,7 +79,7 @@ def _words(each: Judged, reading: Reading) -> str:
     if reading.state is not State.FIRE:
         why = outline.sentence(each.report, reading)
         return f"{name}: {in_panel.named(each.report, reading)} was not measured. {why}".strip()
-    return f"{name}: {fired_words(each.report, reading)}. {remedy(reading)}".strip()
+    return f"{name}: {fired_words(each.report, reading)}. {remedy(each.report, reading)}".strip()
 
 
 def _from_here(file: Path) -> str:

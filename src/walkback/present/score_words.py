@@ -28,8 +28,16 @@ def scores_in_words(report: Measurements) -> Iterator[tuple[str, str]]:
 
 
 def accuracy_words(report: Measurements) -> str:
-    """The accuracy and what it was counted on; empty where there is none."""
-    return _share_words(report.headline_acc, report.headline_samples, report.headline_answers)
+    """The accuracy and what it was counted on; of one that was claimed, also that on the batches. Empty without one."""
+    said = _share_words(report.headline_acc, report.headline_samples, report.headline_answers)
+    if said and report.nonfinite_logits:
+        said += (
+            f" (NaN or Inf in the logits of {count(report.nonfinite_logits, 'sample')}; with NaN no answer is right)"
+        )
+    counted = report.headline_correct.share if report.headline_correct is not None else None
+    if not said or counted is None or percent(counted) == percent(report.headline_acc):
+        return said
+    return f"{said} as claimed; {percent(counted)} on these batches"
 
 
 def perplexity_words(report: Measurements) -> str:

@@ -139,7 +139,7 @@ def _fields(network: Network) -> Iterator[tuple[str, str]]:
     if network.recorded:
         yield "recorded_method", _cell(network.recorded)
     yield "seed", "" if report.seed is None else str(report.seed)
-    yield "verdict", _cell(report.decision.words if report.decision is not None else report.verdict)
+    yield "verdict", _cell(report.verdict)
     for panel, verdict in report.verdicts.items():
         if panel != report.panel:
             yield f"verdict_{panel}", _cell(verdict.words)

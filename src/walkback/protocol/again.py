@@ -11,27 +11,35 @@ from walkback.errors import WalkbackWarning
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.judge import judge
 from walkback.protocol.panels import DECIDING
-from walkback.protocol.panels.april2026 import APRIL_2026
-from walkback.protocol.records import DiagnosticReport, Reading, State, StoredVerdict
+from walkback.protocol.records import DiagnosticReport, Measurements, Reading, State, StoredVerdict
 from walkback.protocol.schema import shortened
 from walkback.protocol.verdict import INCOMPLETE
 from walkback.protocol.wording import written
+from walkback.protocol.words import PUBLISHED_PANEL, is_published
 from walkback.registry import PANELS
 
 
 def judge_again(record: DiagnosticReport) -> DiagnosticReport:
     """The report of a record, with readings and verdict made anew from its measurements and thresholds.
 
-    A verdict that was `incomplete` asked for all diagnostics, and is held to them again. Readings of diagnostics that
-    are not known here stay as they were stored, and no panel counts them.
+    A verdict that was `incomplete`, and is not unless all diagnostics are asked for, is held to them again. Readings of
+    diagnostics that are not known here stay as they were stored, and no panel counts them.
     """
     measured = record.measurements
     if measured.alignment is not None:
         measured = measured.model_copy(update={"alignment": measured.alignment.model_copy(update={"mark": ""})})
+    judged = _judged(record, measured, require_all=_asked_for_all(record))
+    if _was_incomplete(record) and judged.outcome != "incomplete" and _same_panel(record, judged):
+        judged = _judged(record, measured, require_all=True)
+    here = {reading.letter for reading in judged.readings}
+    unknown = tuple(r for r in record.readings if r.letter not in here and by_letter(r.letter) is None)
+    judged = judged.model_copy(update={"readings": judged.readings + unknown})
+    return judged.model_copy(update={"stored": _stored(record, judged)})
+
+
+def _judged(record: DiagnosticReport, measured: Measurements, require_all: bool) -> DiagnosticReport:
     panel, warned = _panel_of(record)
-    # What asked for all diagnostics is held to them again; of the published rule `incomplete` alone shows it.
-    require_all = record.verdict.startswith(INCOMPLETE)
-    judged = judge(
+    return judge(
         measured,
         record.thresholds,
         panel=panel,
@@ -42,10 +50,28 @@ def judge_again(record: DiagnosticReport) -> DiagnosticReport:
         warnings=[*record.warnings, *(words for words in warned if words not in record.warnings)],
         provenance=record.provenance,
     )
-    here = {reading.letter for reading in judged.readings}
-    unknown = tuple(r for r in record.readings if r.letter not in here and by_letter(r.letter) is None)
-    judged = judged.model_copy(update={"readings": judged.readings + unknown})
-    return judged.model_copy(update={"stored": _stored(record, judged)})
+
+
+def _asked_for_all(record: DiagnosticReport) -> bool:
+    """Whether a record asked for all diagnostics: of the published rule `incomplete` alone shows it.
+
+    The rules of other panels are incomplete for reasons of their own.
+    """
+    published = record.verdicts.get(PUBLISHED_PANEL)
+    said = [published.words] if published is not None else []
+    said += [record.verdict] if is_published(record.verdict) and record.panel in ("", PUBLISHED_PANEL) else []
+    return any(words.startswith(INCOMPLETE) for words in said)
+
+
+def _was_incomplete(record: DiagnosticReport) -> bool:
+    return record.decision is not None and record.decision.outcome == "incomplete"
+
+
+def _same_panel(record: DiagnosticReport, judged: DiagnosticReport) -> bool:
+    """Whether one version of one panel decided on both; on a record of 0.1 the published one did."""
+    if record.decision is None or judged.decision is None:
+        return (record.panel or PUBLISHED_PANEL) == judged.panel
+    return (record.panel, record.decision.version) == (judged.panel, judged.decision.version)
 
 
 def _panel_of(record: DiagnosticReport) -> tuple[str, list[str]]:
@@ -65,16 +91,21 @@ def _stored(record: DiagnosticReport, judged: DiagnosticReport) -> StoredVerdict
     both = [(there, here[there.letter]) for there in record.readings if there.letter in here]
     differs = [words for pair in both if (words := _difference(*pair))]
     said = [*differs, *_other_verdicts(record, judged)]
-    if not said and record.verdict in ("", judged.verdict):
+    if not said and (record.verdict in _agreeing(judged) or not _same_panel(record, judged)):
         return record.stored
     return StoredVerdict(verdict=record.verdict, version=version_of(record), differs=tuple(said))
 
 
+def _agreeing(judged: DiagnosticReport) -> tuple[str, ...]:
+    """What a record may say of itself: nothing, this verdict, or, as records of before did, the published one."""
+    return "", judged.verdict, judged.verdicts[PUBLISHED_PANEL].words
+
+
 def _other_verdicts(record: DiagnosticReport, judged: DiagnosticReport) -> Iterator[str]:
-    """Of panels beyond the published words, in the same version."""
+    """Of each panel in the same version."""
     for name, there in record.verdicts.items():
         here = judged.verdicts.get(name)
-        if here is None or name == APRIL_2026.name or there.version != here.version:
+        if here is None or there.version != here.version:
             continue
         if there.words not in (here.words, _not_requiring_all(name, record, judged)):
             yield f"{name}: {shortened(there.words)} there, {shortened(here.words)} here"
@@ -82,7 +113,7 @@ def _other_verdicts(record: DiagnosticReport, judged: DiagnosticReport) -> Itera
 
 def _not_requiring_all(name: str, record: DiagnosticReport, judged: DiagnosticReport) -> str:
     """What a panel says where only the published words were `incomplete`, which does not show what was asked for."""
-    if not record.verdict.startswith(INCOMPLETE):
+    if not _asked_for_all(record):
         return judged.verdicts[name].words
     verdict = judge(judged.measurements, record.thresholds).verdicts.get(name)
     return verdict.words if verdict is not None else ""

@@ -104,7 +104,7 @@ def frozen_baseline(
         >>> frozen.frozen_blocks, frozen.samples
         (('1', '2'), 128)
     """
-    check_arguments(train_fn, make_model, config)
+    check_arguments(train_fn, make_model, config, seed)
     norms_of = check_trained(blocks_at, trained)
     batches = list(eval_batches) if eval_batches is not None else None
     settings = dict(config or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any
 
 from torch import nn
@@ -11,12 +12,15 @@ from torch import nn
 from walkback.errors import InputError
 from walkback.protocol.schema import shortened
 
+LAST_SEED = 2**63 - 1
+"""The largest that every random generator takes."""
+
 TrainFunction = Callable[..., Any]
 """train_fn(model, **config) trains the model in place; it may return a `walkback.Score`, and nothing else counts."""
 
 
-def check_arguments(train_fn: Any, make_model: Any, config: Any) -> None:
-    """Refuse what is no function, or no config, in words."""
+def check_arguments(train_fn: Any, make_model: Any, config: Any, seed: Any = None) -> None:
+    """Refuse what is no function, no config, or no seed, in words."""
     if not callable(train_fn):
         raise InputError(f"train_fn is {shortened(train_fn)}; expected a function that trains the model it is given.")
     if isinstance(make_model, nn.Module) or not callable(make_model):
@@ -28,6 +32,12 @@ def check_arguments(train_fn: Any, make_model: Any, config: Any) -> None:
     _check_builds(make_model)
     if config is not None and not isinstance(config, Mapping):
         raise InputError(f"config is {shortened(config)}; expected a mapping of train_fn's arguments to values.")
+    if seed is not None and not _is_seed(seed):
+        raise InputError(f"seed is {shortened(seed)}; expected a whole number from 0 to 2**63 - 1, or None.")
+
+
+def _is_seed(seed: Any) -> bool:
+    return not isinstance(seed, bool) and isinstance(seed, Integral) and 0 <= int(seed) <= LAST_SEED
 
 
 def _check_builds(make_model: Callable[[], nn.Module]) -> None:

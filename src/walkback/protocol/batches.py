@@ -95,17 +95,24 @@ def mapped(inputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def read_batches(
-    batches: Iterable[Any], model: nn.Module, limit: int | None = None, calling: Calling | None = None
+    batches: Iterable[Any],
+    model: nn.Module,
+    limit: int | None = None,
+    calling: Calling | None = None,
+    name: str = "eval_batches",
 ) -> Iterator[Batch]:
-    """Each batch, checked and moved to the model's device and dtype; none at all is an error."""
+    """Each batch, checked and moved to the model's device and dtype; none at all is an error.
+
+    `name` is what the caller knows the batches by.
+    """
     if not isinstance(batches, Iterable) or isinstance(batches, Tensor | Mapping | str):
         raise BatchError(
-            f"eval_batches is {type(batches).__name__}; expected an iterable of (inputs, targets) batches, such as "
+            f"{name} is {type(batches).__name__}; expected an iterable of (inputs, targets) batches, such as "
             "a DataLoader or a list."
         )
     if _is_one_pair(batches):
         raise BatchError(
-            "eval_batches looks like one (inputs, targets) pair; pass a list: [(x, y)]. Each of its entries would be "
+            f"{name} looks like one (inputs, targets) pair; pass a list: [(x, y)]. Each of its entries would be "
             "taken for a batch."
         )
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
@@ -118,7 +125,7 @@ def read_batches(
         yield replace(_read(raw, count, prepare), calling=placed)
         count += 1
     if count == 0:
-        raise BatchError("eval_batches is empty; expected at least one batch of labelled samples.")
+        raise BatchError(f"{name} is empty; expected at least one batch of labelled samples.")
 
 
 def _is_one_pair(batches: Iterable[Any]) -> bool:

@@ -12,9 +12,11 @@ from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batch_sizes import in_pieces
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
+from walkback.protocol.claimed_rule import remark_on
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.devices import require_one_device
 from walkback.protocol.distributed import Ranks
+from walkback.protocol.finite_source import InputMeter
 from walkback.protocol.functional_meter import tester_of
 from walkback.protocol.headline import GivenScores
 from walkback.protocol.initial import Initial, InitialMeter, initial_weights
@@ -189,7 +191,8 @@ def diagnose(
     ranks = Ranks.of(model, gather)
     with ranks.together(), untouched(plain) as as_found, source.untouched():
         calling = Calling(forward_kwargs or {}, logits)
-        read = in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch)
+        inputs = InputMeter()
+        read = inputs.watching(in_pieces(read_batches(eval_batches, plain, max_batches, calling), micro_batch))
         _alone(ranks, train_batches=train_batches)
         seen = OverlapMeter(train_batches, plain, calling) if train_batches is not None else None
         read = seen.watching(read) if seen is not None else read
@@ -204,7 +207,7 @@ def diagnose(
         session.readouts = ReadoutMeter() if _alone(ranks, readouts=readouts) else None
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     began = session.initial.remark if session.initial is not None else ""
-    remarks = [said for said in (taken.remark, began) if said] + given.warnings(fields, seed)
+    remarks = [said for said in (taken.remark, began, remark_on(claimed_rule)) if said] + given.warnings(fields, seed)
     fields |= given.fields() | ({"updates": updates} if updates is not None else {}) | {"claimed_rule": claimed_rule}
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
@@ -219,7 +222,7 @@ def diagnose(
         seed=seed,
         require_all=require_all,
         warnings=_warnings(meter, session.checked, fields["samples"], method_name) + remarks + ranks.warnings(),
-        provenance=session.provenance() | ranks.provenance(),
+        provenance=session.provenance() | inputs.provenance(fields, plain) | ranks.provenance(),
     )
 
 

@@ -19,6 +19,8 @@ from walkback.protocol.wording import listed
 from walkback.protocol.words import NON_FINITE
 from walkback.strictness import about_to_compare
 
+NON_FINITE_SOURCE = "NaN and Inf"
+"""In the provenance of a report: where NaN and Inf may come from, in sentences."""
 BESIDE = frozenset({"alignment"})
 """Γ is reported and not judged: it is NaN by definition where a credit or a gradient is exactly zero. A credit that is
 not finite is named in the warnings."""

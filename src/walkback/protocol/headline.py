@@ -10,6 +10,7 @@ from walkback.errors import InputError
 from walkback.extras import optional
 from walkback.protocol.schema import plain, shortened
 from walkback.protocol.scores import FrozenBaseline, Score, out_of_range
+from walkback.protocol.wording import p_value
 
 SIGNIFICANT = 1e-3
 """A headline is remarked on where chance alone would bring figures this far apart less often than this."""
@@ -99,7 +100,7 @@ def _headline(given: float | Score | None) -> Score | None:
         if given is not None and not given.is_accuracy:
             raise InputError(f"headline_acc is in {given.unit}; pass it as score=. headline_acc is an accuracy.")
         return given
-    return Score(value=_checked("headline_acc", given))
+    return Score(value=_known("headline_acc", given))
 
 
 def _other(score: Score | None) -> Score | None:
@@ -122,15 +123,27 @@ def _baseline(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | 
         return FrozenBaseline(score=given)
     if isinstance(given, Score):
         return FrozenBaseline(accuracy=given.value, samples=given.samples, answers=given.answers, correct=given.correct)
-    return FrozenBaseline(accuracy=_checked("frozen_baseline_acc", given))
+    return FrozenBaseline(accuracy=_known("frozen_baseline_acc", given))
 
 
 def _random(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
-    baseline = FrozenBaseline(accuracy=_checked("random_baseline", given)) if isinstance(given, Real) else given
+    baseline = FrozenBaseline(accuracy=_known("random_baseline", given)) if isinstance(given, Real) else given
     known = _baseline(baseline)
     if known is not None and not known.measured.is_accuracy:
         raise InputError("random_baseline is in another unit than accuracy; give the accuracy of that network.")
     return known
+
+
+def _known(name: str, given: Any) -> float:
+    """A plain number in [0, 1] that a caller passes for an accuracy; NaN is a mistake in how it was come by."""
+    value = _checked(name, given)
+    if value != value:
+        raise InputError(
+            f"{name} is NaN, which is no accuracy. Count the right answers: a network that diverged has some too, "
+            "or none. Or leave it out. If NaN is meant, pass walkback.Score(value=math.nan): the verdict is then of "
+            "values that are not finite."
+        )
+    return value
 
 
 def checked_accuracy(name: str, given: Any) -> float | None:
@@ -165,7 +178,7 @@ def contradiction(headline: float, counted: dict[str, Any]) -> str:
         return ""
     return (
         f"the headline accuracy is {100 * headline:.2f} %, and on the batches the network has {100 * share:.2f} % of "
-        f"{_counted(samples, counted.get('headline_answers'))}: by chance that far apart with p = {p:.1g} (binomial "
+        f"{_counted(samples, counted.get('headline_answers'))}: by chance that far apart with {p_value(p)} (binomial "
         "test). Is it the headline of this network, and are these batches held out?"
     )
 

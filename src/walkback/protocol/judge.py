@@ -11,7 +11,6 @@ from walkback.protocol.diagnostics.known import known
 from walkback.protocol.diagnostics.of_others import read_by
 from walkback.protocol.finite import firing_on_non_finite
 from walkback.protocol.panels import DECIDING, Panel
-from walkback.protocol.panels.april2026 import APRIL_2026
 from walkback.protocol.panels.base import MISSING
 from walkback.protocol.records import (
     Alignment,
@@ -25,6 +24,7 @@ from walkback.protocol.records import (
 from walkback.protocol.schema import shortened
 from walkback.protocol.thresholds import RELIABLE_FIDELITY, DiagnosticThresholds, checked_thresholds, published
 from walkback.protocol.wording import written
+from walkback.protocol.words import PUBLISHED_PANEL
 from walkback.registry import PANELS
 
 
@@ -51,7 +51,7 @@ def verdicts_on(
     """The verdict of every panel that has something to say, and of those that reports always have."""
     panels: dict[str, Panel] = dict(PANELS.loaded()) | {deciding: PANELS.load(deciding)}
     readings = {name: read_under(panel) for name, panel in panels.items()}
-    always = {deciding, APRIL_2026.name}
+    always = {deciding, PUBLISHED_PANEL}
     return {
         name: panel.verdict(readings[name], require_all, measured)
         for name, panel in panels.items()
@@ -149,7 +149,7 @@ def judged_by(
     members = [reading for reading in shown if panel.member(reading.letter) is not None]
     return {
         "readings": shown,
-        "verdict": verdicts[APRIL_2026.name].words,
+        "verdict": verdicts[deciding].words,
         "panel": deciding,
         "verdicts": verdicts,
         "complete": all(reading.state not in MISSING for reading in members),

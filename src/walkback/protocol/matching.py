@@ -24,8 +24,8 @@ def check_matched(baseline: FrozenBaseline | None, model: nn.Module, chain: Chai
         return
     if baseline.network and (apart := difference(baseline.network, shapes_of(model))):
         raise BaselineError(
-            f"the frozen baseline is of another network than this {type(model).__name__}: {apart} (the one is the "
-            f"baseline). Train it with a make_model that builds this network. {ALONE}"
+            f"the frozen baseline is of another network than this {type(model).__name__}: {apart}. "
+            f"Train it with a make_model that builds this network. {ALONE}"
         )
     frozen = _frozen(baseline, model)
     if not frozen:

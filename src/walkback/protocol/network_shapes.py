@@ -14,12 +14,20 @@ def fingerprint(shapes: Mapping[str, Iterable[int]]) -> str:
     return content_digest({name: list(shape) for name, shape in shapes.items()})
 
 
-def difference(there: Mapping[str, Iterable[int]], here: Mapping[str, Iterable[int]]) -> str:
-    """Where two networks part, in a few words; empty where names and shapes are the same."""
+def difference(
+    there: Mapping[str, Iterable[int]],
+    here: Mapping[str, Iterable[int]],
+    names: tuple[str, str] = ("the baseline", "this network"),
+) -> str:
+    """Where two networks part, in a few words; empty where names and shapes are the same.
+
+    `names` is what the two are called.
+    """
+    one, other = names
     for name, shape in there.items():
         if name not in here:
-            return f"{name} of the one is not in the other"
+            return f"{one} has {name}, and {other} has not"
         if tuple(shape) != tuple(here[name]):
-            return f"{name} has the shape {tuple(shape)} in the one and {tuple(here[name])} in the other"
+            return f"{name} has the shape {tuple(shape)} in {one} and {tuple(here[name])} in {other}"
     extra = next((name for name in here if name not in there), None)
-    return f"{extra} of the other is not in the one" if extra is not None else ""
+    return f"{other} has {extra}, and {one} has not" if extra is not None else ""

@@ -49,7 +49,7 @@ class OverlapMeter:
     def __init__(self, train_batches: Iterable[Any], model: nn.Module, calling: Calling) -> None:
         self.trained: dict[bytes, tuple[int, Any]] = {}
         self.train_samples = 0
-        for batch in read_batches(train_batches, model, calling=calling):
+        for batch in read_batches(train_batches, model, calling=calling, name="train_batches"):
             for digest, label in zip(sample_hashes(batch), batch.targets.tolist(), strict=True):
                 self.trained.setdefault(digest, (self.train_samples, label))
                 self.train_samples += 1

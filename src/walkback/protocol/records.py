@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from walkback.addresses import allow
 from walkback.errors import RecordError
@@ -27,11 +27,11 @@ from walkback.protocol.readings import PanelVerdict as PanelVerdict
 from walkback.protocol.readings import Reading as Reading
 from walkback.protocol.readings import State as State
 from walkback.protocol.readings import StoredVerdict as StoredVerdict
-from walkback.protocol.schema import SCHEMA_VERSION, load_record, read_json
+from walkback.protocol.schema import SCHEMA_VERSION, load_record, read_json, shortened
 from walkback.protocol.scores import FrozenBaseline as FrozenBaseline
 from walkback.protocol.scores import Score as Score
 from walkback.protocol.thresholds import DiagnosticThresholds
-from walkback.protocol.words import TRUSTWORTHY, Outcome, Verdict
+from walkback.protocol.words import PUBLISHED_FORMS, PUBLISHED_PANEL, Outcome, Verdict, is_published
 from walkback.registry import RENDERERS
 
 
@@ -68,7 +68,8 @@ class DiagnosticReport(Measurements):
     readings: tuple[Reading, ...] = ()
     """One for each diagnostic, in the order of the registry."""
     verdict: Verdict = ""
-    """The verdict in the published words of the April 2026 edition, whichever panel decides."""
+    """The verdict of the deciding panel, in its words: of `april2026` the published ones, which `verdicts` always has.
+    To hold a result to it, assert `outcome`."""
     panel: str = ""
     """The panel that decides."""
     verdicts: dict[str, PanelVerdict] = Field(default_factory=dict)
@@ -81,6 +82,13 @@ class DiagnosticReport(Measurements):
     """Identity checks and caveats. They stand beside the verdict and are never part of it."""
     provenance: dict[str, str] = Field(default_factory=dict)
     """Versions, device and precision behind the numbers."""
+
+    @model_validator(mode="after")
+    def _in_published_words(self) -> DiagnosticReport:
+        # Of another panel the words are its own, and of a record of before the published ones.
+        if self.panel in ("", PUBLISHED_PANEL) and not is_published(self.verdict):
+            raise ValueError(f"verdict is {shortened(self.verdict)}; expected {PUBLISHED_FORMS}")
+        return self
 
     @property
     def measurements(self) -> Measurements:
@@ -104,8 +112,8 @@ class DiagnosticReport(Measurements):
 
     @property
     def trustworthy(self) -> bool:
-        """Whether the published verdict is the bare word `trustworthy`; `complete` says whether all was measured."""
-        return self.verdict == TRUSTWORTHY
+        """Whether the deciding panel lets the network pass; `complete` says whether all of it was measured."""
+        return self.outcome == "pass"
 
     def under(self, panel: str) -> DiagnosticReport:
         """The report with another panel deciding.

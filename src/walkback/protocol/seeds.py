@@ -157,7 +157,7 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         raise InputError("combine got reports with different diagnostics; judge them all with one walkback first.")
     _check_units(reports)
     _refuse_twice(reports)
-    decisions = [report.decision.words if report.decision is not None else report.verdict for report in reports]
+    decisions = [report.verdict for report in reports]
     kinds = [kind_of(words) for words in decisions]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
     diagnostics = tuple(_summary(reports, r.letter) for r in reports[0].readings)

@@ -16,6 +16,7 @@ ABSENT = "–"
 
 DIGITS = 3
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e5
+LEAST_P = 1e-300
 
 
 def written(value: float | None, digits: int = DIGITS) -> str:
@@ -49,6 +50,11 @@ def listed(words: Sequence[str]) -> str:
 def were(words: Sequence[str]) -> str:
     """The verb that goes with a list: `(a) was`, `(a) and (c) were`."""
     return f"{listed(words)} {'was' if len(words) == 1 else 'were'}"
+
+
+def p_value(p: float, digits: int = 1) -> str:
+    """`p = 0.003`; of one that floating point has lost, `p < 1e-300`: no test finds a p of 0."""
+    return f"p = {p:.{digits}g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
 
 
 def counted(number: int, thing: str) -> str:

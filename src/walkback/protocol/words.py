@@ -16,6 +16,9 @@ INCOMPLETE = "incomplete: "
 NON_FINITE = "non-finite values"
 """The reason of a firing on NaN or Inf."""
 
+PUBLISHED_PANEL = "april2026"
+"""The panel whose words these are."""
+
 Outcome = Literal["pass", "fail", "incomplete"]
 """What every panel's words come down to."""
 
@@ -36,12 +39,17 @@ def _unit(value: str) -> str:
 
 
 def _verdict(value: str) -> str:
-    known = value in ("", TRUSTWORTHY) or value.startswith((WALK_BACK, INCOMPLETE))
-    if not known or len(value) > LONGEST_VERDICT or not value.isprintable():
-        raise ValueError(
-            f"expected {TRUSTWORTHY!r}, {WALK_BACK!r} and reasons, or {INCOMPLETE!r} and what is missing, in one line"
-        )
+    if len(value) > LONGEST_VERDICT or not value.isprintable():
+        raise ValueError(f"expected a verdict of at most {LONGEST_VERDICT} printable characters, in one line")
     return value
+
+
+def is_published(verdict: str) -> bool:
+    """Whether a verdict is in the words of the April 2026 edition, or there is none."""
+    return verdict in ("", TRUSTWORTHY) or verdict.startswith((WALK_BACK, INCOMPLETE))
+
+
+PUBLISHED_FORMS = f"{TRUSTWORTHY!r}, {WALK_BACK!r} and reasons, or {INCOMPLETE!r} and what is missing"
 
 
 Letter = Annotated[str, AfterValidator(checked_letter)]

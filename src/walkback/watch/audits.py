@@ -43,7 +43,7 @@ def _own_report(data: dict[str, Any], path: Path) -> Iterator[Network]:
 def _own(report: DiagnosticReport, name: str) -> Network:
     about = {key: getattr(report, key) for key in ABOUT}
     said = report.stored.verdict if report.stored is not None else report.verdict
-    return name, about | {"verdict": said, "stored": report.stored}, report.measurements
+    return name, about | {"verdict": said, "stored": report.stored, "panel": report.panel}, report.measurements
 
 
 _BESIDE = ("name", "source", "recorded_verdict", "course")

@@ -47,7 +47,9 @@ def csv_rows(path: Path) -> list[Row]:
             # The reader's own count, of lines: blank ones, and those inside of quotes, are no rows.
             rows = [Row(f"line {table.line_num}", values) for values in table]
     except UnicodeDecodeError as error:
-        raise RecordError(f"{path} is not UTF-8 text ({error}). Save it as UTF-8.") from None
+        raise RecordError(
+            f"{path} is no text in UTF-8 (byte {error.start + 1:,}). Save the table as CSV in UTF-8."
+        ) from None
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, csv.Error) as error:

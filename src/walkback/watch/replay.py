@@ -117,7 +117,10 @@ def replay(
 
 def _decided(entry: Replayed, panel: str, require_all: bool) -> Replayed:
     """The same with a panel deciding that was asked for."""
-    return entry.model_copy(update={"report": under(entry.report, panel, require_all)})
+    report = under(entry.report, panel, require_all)
+    if report.stored is not None and report.stored.verdict == report.verdict:
+        report = report.model_copy(update={"stored": None})  # this panel says what the record's own said
+    return entry.model_copy(update={"report": report})
 
 
 def _log_columns(columns: str | Mapping[str, str] | None, blocks: int | None, loss_batch: int) -> LogColumns | None:
@@ -175,13 +178,19 @@ def traced(
 
 def _at_one_moment(name: str, path: Path, report: DiagnosticReport, recorded: Mapping[str, Any]) -> Replayed:
     """What the record itself concluded stands beside the verdict where it is another."""
-    said = recorded.get("verdict")
-    entry = Replayed(name=name, source=str(path), report=report, recorded_verdict=said)
     stored = recorded.get("stored")
     if not isinstance(stored, StoredVerdict):
-        differs = isinstance(said, str) and said.lower().startswith(PASSED) != report.trustworthy
-        stored = StoredVerdict(verdict=said, version=version_of(report)) if differs else None
-    return entry.model_copy(update={"report": report.model_copy(update={"stored": stored})})
+        stored = _said_otherwise(recorded, report)
+    report = report.model_copy(update={"stored": stored})
+    return Replayed(name=name, source=str(path), report=report, recorded_verdict=recorded.get("verdict"))
+
+
+def _said_otherwise(recorded: Mapping[str, Any], report: DiagnosticReport) -> StoredVerdict | None:
+    said, panel = recorded.get("verdict"), recorded.get("panel", report.panel)
+    if not isinstance(said, str) or said.lower().startswith(PASSED) == report.trustworthy:
+        return None
+    decided = () if panel == report.panel else (f"the panel {panel} decided there, {report.panel} here",)
+    return StoredVerdict(verdict=said, version=version_of(report), differs=decided)
 
 
 def _over_time(

@@ -55,7 +55,9 @@ class GrowingFile:
         except OSError as error:
             raise _unreadable(self.path, error) from None
         except UnicodeDecodeError as error:
-            raise RecordError(f"{self.path} is not text ({error}). Expected one JSON object per line.") from None
+            raise RecordError(
+                f"{self.path} is no text in UTF-8 (byte {error.start + 1:,}). Expected one JSON object per line."
+            ) from None
 
     def _is_whole(self, rest: bytes) -> bool:
         codecs.getincrementaldecoder("utf-8")().decode(rest)  # half a letter at its end is no fault

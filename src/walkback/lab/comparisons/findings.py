@@ -8,6 +8,7 @@ from typing import Any
 from walkback.lab.comparisons.plan import BP, FROZEN
 from walkback.lab.comparisons.plotted import broken
 from walkback.lab.comparisons.tables import finished, gamma_of
+from walkback.protocol.wording import p_value
 
 Record = Mapping[str, Any]
 FEWEST = 4
@@ -79,5 +80,5 @@ def _correlation(known: Sequence[tuple[Record, float]]) -> str:
     found = stats.spearmanr([gamma for gamma, _ in scored], [gain for _, gain in scored])
     return (
         f" Over these methods, its rank correlation with the accuracy gained over random blocks is "
-        f"{found.statistic:.2f} (Spearman, p = {found.pvalue:.2g})."
+        f"{found.statistic:.2f} (Spearman, {p_value(found.pvalue, 2)})."
     )

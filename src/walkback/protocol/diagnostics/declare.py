@@ -17,9 +17,10 @@ BOUND_THE_STREAM = (
     "without."
 )
 """What to do about a stream that grows; credit of one length for every sample is among its causes (DFA)."""
+CHECK_INPUTS = "Check that the inputs hold no NaN or Inf."
 FIND_THE_FIRST = (
-    "Check that the inputs hold no NaN or Inf. Then find the first step with one (walkback.Monitor), lower the "
-    "learning rate, and check the loss for values that are not finite."
+    f"{CHECK_INPUTS} Then find the first step with one (walkback.Monitor), lower the learning rate, and check the loss "
+    "for values that are not finite."
 )
 """What to do about NaN and Inf, whichever diagnostic finds them."""
 LEAST_SPAN = 0.2

@@ -9,6 +9,7 @@ from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
 from walkback.protocol.pairing import LARGEST_LOSS, PAIRED, Answered, Pairs, pairs_with, unpaired_reduction
 from walkback.protocol.records import Interval, Measurements, Reading
+from walkback.protocol.wording import p_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -197,7 +198,7 @@ def _words(gain: Gain) -> str:
         return f"{words}; the two were scored apart, not in pairs."
     p = gain.pairs
     alone = f"of {p.samples:,} samples {p.first:,} are right only with trained blocks and {p.second:,} only without"
-    return f"{words}: {alone} (McNemar p = {p.p_value:.2g})."
+    return f"{words}: {alone} (McNemar {p_value(p.p_value, 2)})."
 
 
 def _why_not(gain: Gain) -> str:

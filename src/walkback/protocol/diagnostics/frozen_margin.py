@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from walkback.protocol.losses import Answers
 
 NEAR = 2.0
-"""Points: a margin this near to its threshold may fall on its other side with another seed."""
-EASY, CLOSE = "easy", "close"
+"""Points: a margin this near to its threshold may fall on its other side with another seed; and a loss of fewer than
+these, without an interval, may be none."""
+EASY, CLOSE, HARMFUL = "easy", "close", "harmful"
 NEARLY_PERFECT = 0.95
 """From this accuracy of the frozen baseline on, a margin of two points is hardly to be had."""
 SENSITIVE = " (d) is close to its threshold here: repeat with more seeds."
@@ -40,6 +41,8 @@ class FrozenMargin(Diagnostic):
     case_remedies = {  # noqa: RUF012
         EASY: "The frozen baseline is nearly perfect too: the task may be too easy to show what the blocks add. Try a "
         "harder one; the panel calibrated judges by other numbers.",
+        HARMFUL: "Do not credit the method with this accuracy: it is worse than with random blocks. Find out what "
+        "training does to the blocks; walkback.Monitor shows at which step it begins.",
         CLOSE: "The margin is close to its threshold: repeat with more seeds before you credit the blocks, or deny it.",
     }
     thresholds = {  # noqa: RUF012
@@ -114,13 +117,16 @@ class FrozenMargin(Diagnostic):
         margin_pp = 100 * (headline - baseline)
         words, interval = _gained(margin_pp, f"{abs(margin_pp):.2f} pp"), _interval(measured)
         near = SENSITIVE if _near(make.threshold, margin_pp, interval) else ""
+        case = EASY if min(headline, baseline) > NEARLY_PERFECT else CLOSE if near else ""
+        if not case and (interval.high < 0 if interval is not None else margin_pp <= -NEAR):
+            case, words = HARMFUL, f"{-margin_pp:.2f} points worse than with random blocks: training them did harm"
         return make.judged(
             margin_pp,
             reason=self.reason,
-            fired=f"{words}: they add nothing that counts.{near}",
+            fired=f"{words}." if case == HARMFUL else f"{words}: they add nothing that counts.{near}",
             passed=f"{words}.{near}",
             interval=interval,
-            case=EASY if min(headline, baseline) > NEARLY_PERFECT else CLOSE if near else "",
+            case=case,
         )
 
     def _in_its_unit(self, headline: Score | None, baseline: Score) -> Reading:

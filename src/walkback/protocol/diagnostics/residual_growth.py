@@ -95,7 +95,11 @@ class ResidualGrowth(Diagnostic):
         broken = first_broken(measured.nonfinite_hiddens)
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
-            return make.non_finite(f"h_{site} holds NaN or Inf", value=measured.max_per_block_growth, site=site)
+            # What has no block before it is the input of block 1, whose growth then is no number.
+            whose = "" if site else ", so the growth of block 1 is no number"
+            return make.non_finite(
+                f"h_{site} holds NaN or Inf{whose}", value=measured.max_per_block_growth, site=max(site, 1)
+            )
         growths = measured.block_growths
         if not growths:
             return make.not_measured("There is one site only, and growth needs the two ends of a block.")

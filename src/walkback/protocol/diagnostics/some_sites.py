@@ -30,6 +30,13 @@ def deepest_norm(measured: Measurements, letter: str) -> float | None:
     return some[max(some)] if some else None
 
 
+def growth_between_ends(measured: Measurements) -> float | None:
+    """‖h_L‖ / ‖h_0‖ of a record that has both and lacks sites between them; None of every other."""
+    some = norms_at_some(measured, "h")
+    first, last = some.get(0), some.get(measured.last_site) if measured.last_site else None
+    return growth(first, last) if first is not None and last is not None else None
+
+
 def growth_at_some(measured: Measurements, make: ReadingMaker, reason: str) -> Reading | None:
     """(a) from the sites that are known; None where there are none of them."""
     norms = norms_at_some(measured, "h")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from walkback.protocol.panels.base import Member, Panel
+from walkback.protocol.words import PUBLISHED_PANEL
 from walkback.registry import PANELS
 
-DECIDING = "april2026"
+DECIDING = PUBLISHED_PANEL
 """The panel that decides where none is asked for."""
 
 

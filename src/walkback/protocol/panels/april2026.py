@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from walkback.protocol.panels.base import Member, Panel, gaps_in_words, reasons
 from walkback.protocol.records import PanelVerdict, Reading, State
-from walkback.protocol.words import INCOMPLETE, TRUSTWORTHY, WALK_BACK, Outcome
+from walkback.protocol.words import INCOMPLETE, PUBLISHED_PANEL, TRUSTWORTHY, WALK_BACK, Outcome
 from walkback.source import PAPER, REPOSITORIES
 
 
@@ -51,7 +51,7 @@ class April2026(Panel):
 
 
 APRIL_2026 = April2026(
-    name="april2026",
+    name=PUBLISHED_PANEL,
     title="the published protocol, April 2026",
     members=(
         Member("residual_growth"),

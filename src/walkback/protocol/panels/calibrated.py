@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from walkback.protocol.claimed_rule import is_backpropagation
 from walkback.protocol.diagnostics.depth_gain import GAINS, HARMFUL
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.panels.base import MISSING, Member, Panel
@@ -39,7 +40,7 @@ ASKED = {
     "stem_gain": _READOUTS,
     "head_gap": _READOUTS,
     "block_growth": "the norms of the stream before training (initial=)",
-    "idle_block": "the norms of the stream and of the gradient at every site",
+    "idle_block": "how much every block changes the stream, sample by sample, and the norms of the gradient",
     "init_growth": "the norms of the stream before training (initial=)",
     "residual_growth": "the norms of the stream at every site",
     "total_growth": "the norms of the stream before and behind the blocks, sample by sample",
@@ -104,11 +105,15 @@ class Calibrated(Panel):
         rates = Rates.load(RATES_FILE)
         seen = [r.letter for r in readings if r.state not in MISSING and self._decides(r.letter)] if gaps else None
         said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(measured, seen)}
+        if is_backpropagation(measured.claimed_rule):
+            gaps = [letter for letter in gaps if letter != by_name("disguise")]  # it is under no other name
         if verdict.outcome == "pass" and gaps:
             blind = [one.subject or one.title for letter in gaps if (one := by_letter(letter)) is not None]
             said["not looked for"] = f"{'; '.join(blind)}."
         if gaps:
             asked = {by_name(name): ASKED[name] for name in CANDIDATES}
+            if measured.claimed_rule:
+                asked[by_name("disguise")] = ASKED["update_provenance"]
             # Of the gaps depth gain alone can be one that was measured: it shows no gain, and nothing fires.
             known = [r for r in readings if r.letter in gaps and r.state not in MISSING]
             asked |= {r.letter: "" if r.case == HARMFUL else ASKED_MORE for r in known}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from math import comb
 from pathlib import Path
 
 from pydantic import Field
 
 from walkback.protocol.claimed_rule import is_on_the_bench
+from walkback.protocol.quantiles import HALVINGS
 from walkback.protocol.records import Measurements
 from walkback.protocol.schema import Record, shortened
+from walkback.protocol.uncertainty import LEVEL
 from walkback.protocol.wording import listed, were
 
 NAMED = {"widths": "features at a site"}
@@ -109,8 +112,7 @@ class Rates(Record):
     def in_words(self, measured: Measurements, seen: Collection[str] | None = None) -> str:
         """The rates behind a verdict; that none is known where the network is of another size or kind.
 
-        `seen` are the letters of the deciders that were measured; None for all of them. What was measured less of
-        flags fewer networks, so the bound on false alarms holds all the same.
+        `seen` are the letters of the deciders that were measured; None for all of them.
         """
         if outside := outside_of(self.range, measured) or not_on_record(measured):
             return f"No error rate is known for this network: {outside}."
@@ -118,17 +120,38 @@ class Rates(Record):
         if half is None:
             return "No error rate is known: the bench was not scored with these thresholds."
         flagged = half.flagged.count if seen is None else half.seen_by(seen, "healthy")
-        local = (
-            f"; {half.local.count} of the {half.local.of} that backpropagation did not train" if seen is None else ""
-        )
-        which = (
-            f"Of {half.flagged.of} healthy networks of the bench {flagged} were flagged (at most "
-            f"{100 * half.flagged.bound:.1f} %, one-sided 95 % bound{local})"
-            if self.held is not None
-            else f"Known only on the half that the thresholds were fitted on, where {flagged} of {half.flagged.of} "
-            "healthy networks were flagged; the other half was not opened yet"
-        )
-        return f"{which}. {_found(half, seen)}"
+        if self.held is None:
+            return (
+                f"Known only on the half that the thresholds were fitted on, where {flagged} of {half.flagged.of} "
+                f"healthy networks {_were(flagged)} flagged; the other half was not opened yet. {_found(half, seen)}"
+            )
+        return f"{_flagged(half, flagged, seen)} {_found(half, seen)}"
+
+
+def _flagged(half: HalfRates, flagged: int, seen: Collection[str] | None) -> str:
+    """How many healthy networks what was measured here flags, with the bound of that count."""
+    bound = half.flagged.bound if flagged == half.flagged.count else most_of(flagged, half.flagged.of)
+    by = "" if seen is None else " by what was measured here"
+    said = f"{flagged} observed in {half.flagged.of}, at most {100 * bound:.1f} % with 95 % confidence"
+    if seen is None:
+        said += f"; {half.local.count} of the {half.local.of} that backpropagation did not train"
+    return f"Of {half.flagged.of} healthy networks of the bench {flagged} {_were(flagged)} flagged{by} ({said})."
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def most_of(count: int, of: int) -> float:
+    """The one-sided 95 % bound on a share of which so many were observed (Clopper and Pearson): found by halving."""
+    if count >= of:
+        return 1.0
+    low, high = count / of, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        tail = sum(comb(of, k) * middle**k * (1 - middle) ** (of - k) for k in range(count + 1))
+        low, high = (middle, high) if tail > 1 - LEVEL else (low, middle)
+    return high
 
 
 def _found(half: HalfRates, seen: Collection[str] | None) -> str:
