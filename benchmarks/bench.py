@@ -55,9 +55,13 @@ def of_startup(found: dict[str, Any]) -> list[Row]:
 
 
 def of_diagnose(found: dict[str, Any]) -> list[Row]:
-    return [
+    rows = [
         Row(f"diagnose, {name}", "bare forward + backward", r["ratio"], r.get("limit"), spread(r))
         for name, r in found["ratios"].items()
+    ]
+    return rows + [
+        Row(f"diagnose with {name}, {found['of']}", "diagnose without", r["ratio"], None, spread(r))
+        for name, r in found["on_request"].items()
     ]
 
 
