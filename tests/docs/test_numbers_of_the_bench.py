@@ -57,4 +57,18 @@ def test_what_is_found_and_missed(held):
         )
         assert f"{rate.of - rate.hits} of the {rate.of} with slow growth" in text or fault != "slow_growth"
     slow = [counts[rule]["slow_growth"].hits for rule in (PANEL, PUBLISHED)]
-    assert f"finds {slow[0]} where `{PUBLISHED}` finds {slow[1]}" in text
+    of = counts[PANEL]["slow_growth"].of
+    assert slow[0] == slow[1] - 1
+    assert f"finds one slow-growth network fewer ({slow[0]} of {of}, against {slow[1]})" in text
+
+
+def test_on_how_many_networks_thresholds_were_fitted():
+    fitted_on = len(read_table(ROOT / "results" / "validity" / "fit.jsonl"))
+    text = words_of("README.md")
+    assert f"fitted on {fitted_on} other networks of the bench" in text
+    assert f"fitted on {fitted_on} networks of the bench" in text
+
+
+def test_how_many_networks_the_bench_has(held):
+    fitted_on = read_table(ROOT / "results" / "validity" / "fit.jsonl")
+    assert f"The {len(held) + len(fitted_on):,} networks" in words_of("docs/glossary.md")

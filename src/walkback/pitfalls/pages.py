@@ -104,8 +104,8 @@ def checklist() -> str:
         "backpropagation. `walkback pitfalls show N` runs the one behind a question, `walkback lint PATH` finds in "
         "source code what source code can show, and `walkback.strict()` raises where it happens. The published "
         f"figures of the first ten are from {escape(FIGURES)}, and that of 13 is the same study's "
-        "([C31](EVIDENCE.md)). 11 and 12 were met when walkback was tried on networks as people write them; 14 and 15 "
-        "are known from statistics.",
+        "([C31](EVIDENCE.md)). 11 and 12 came up when walkback was run on real code; 14 and 15 are known from "
+        "statistics.",
         "\n".join(f"- [ ] {p.number}. {escape(p.question)}" for p in all_pitfalls()),
     ]
     return "\n\n".join([*head, *map(_section, all_pitfalls()), *_lint_section()]) + "\n"

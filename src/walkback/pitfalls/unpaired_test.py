@@ -150,7 +150,9 @@ PITFALL = Pitfall(
     question="Is a difference between networks tested in pairs over the samples that both answered, and is what counts "
     "as one sample independent of the others?",
     avoided="Which samples each network answers rightly is kept, and the margin over a baseline and depth gain are "
-    "counted in pairs, by Newcombe's interval and McNemar's exact test; a sample with several answers counts once.",
+    "counted in pairs, by Newcombe's interval and McNemar's exact test; a sample with several answers counts once. "
+    "Recorded runs may not say which samples were answered rightly: their margin has the interval of two accuracies "
+    "that were counted apart, which is wider.",
     where="walkback.protocol.pairing:Pairs",
     reproduce=reproduce,
 )

@@ -1,4 +1,4 @@
-"""A bench of known truth: networks whose state is known because it was made so, and how often each panel is right.
+"""A bench of known truth: networks built with or without known faults, and how often each panel is right.
 
 conditions/   one file per condition: healthy, and one for each fault, with a dial
 plan.py       every network of the bench, as a configuration

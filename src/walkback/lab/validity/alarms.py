@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from walkback.lab.validity.quantities import with_name
 from walkback.lab.validity.scoring import flagged, healthy, without_bp
 from walkback.lab.validity.table import Row
 from walkback.present.page import Grid, Heading
-from walkback.protocol.diagnostics.known import by_letter
 
 
 class Cause(NamedTuple):
@@ -43,8 +43,7 @@ def what_flags(rows: Sequence[Row], rule: str) -> list[str | Grid | Heading]:
     """What a panel flags healthy networks by, and that backpropagation's are among them."""
     every, other = flagged(healthy(rows), rule), flagged(without_bp(rows), rule)
     lines = [
-        [f"({cause.letter}) {_name(cause.letter)}", str(cause.fires), str(cause.alone), str(cause.by_bp)]
-        for cause in causes(rows, rule)
+        [with_name(cause.letter), str(cause.fires), str(cause.alone), str(cause.by_bp)] for cause in causes(rows, rule)
     ]
     return [
         Heading(f"What {rule} flags healthy networks by", 3),
@@ -53,8 +52,3 @@ def what_flags(rows: Sequence[Row], rule: str) -> list[str | Grid | Heading]:
         "be flagged by several diagnostics.",
         Grid(("diagnostic", "flagged by it", "by it alone", "of these, trained by backpropagation"), lines, "lrrr"),
     ]
-
-
-def _name(letter: str) -> str:
-    found = by_letter(letter)
-    return found.title if found is not None else letter

@@ -27,13 +27,16 @@ AT_HAND: Mapping[str, tuple[str, ...]] = {
 def replaced(rows: Sequence[Row], half: Half) -> dict[str, int]:
     """By condition, how many networks were made that are not what it says, and were replaced by the next of the list.
 
-    Those that count are the first of the list that are as they should be, so the others stand before the last of them.
+    Those that count are the first of the list that are as they should be, so the others stand before the last of them;
+    where the list ran out, all of it was made.
     """
-    found = {}
+    found, lacking = {}, short(rows, half)
     for name in CONDITIONS:
         used = {row.id for row in of_fault(rows, name)}
-        places = [place for place, config in enumerate(halves()[half].get(name, ())) if config.id in used]
-        if places and (others := max(places) + 1 - len(places)):
+        listed = halves()[half].get(name, ())
+        places = [place for place, config in enumerate(listed) if config.id in used]
+        made = len(listed) if name in lacking else max(places, default=-1) + 1
+        if places and (others := made - len(places)):
             found[name] = others
     return found
 
@@ -91,7 +94,9 @@ def _missed(rows: Sequence[Row]) -> Parts:
         few = [f"{fault} {rate.hits} of {rate.of}" for fault, rate in faults.items() if rate.share < FEW]
         lines.append([what, alarm(alarms), f"{total.hits} of {total.of}", ", ".join(few) or "–"])
     return [
-        "Found of the held part where not all were: " + ("; ".join(some) or "none") + ".",
+        "Settings of a dial at which not all networks of the held part were found: "
+        + ("; ".join(some) or "none")
+        + ".",
         Heading("With less to measure", 3),
         "Not everyone who judges a network has its training code, its initial weights and its training data. What the "
         "panel finds of the held part without the diagnostics that need them:",

@@ -41,5 +41,5 @@ def _curves(rows: Sequence[Row]) -> dict[str, list[tuple[float, float]]]:
         faulty = finite_values([row for row in rows if row.condition in wanted], candidate.name)
         known = finite_values(sound, candidate.name)
         if faulty and known:
-            result[candidate.name] = curve(faulty, known, high=candidate.high)
+            result[candidate.shown] = curve(faulty, known, high=candidate.high)
     return result

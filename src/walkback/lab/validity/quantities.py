@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from walkback.lab.validity.record import NetworkRecord
+from walkback.protocol.diagnostics.known import by_letter
 
 Readings = Mapping[str, float | None]
 
@@ -20,6 +21,19 @@ class Candidate:
     """Whether large values are those that fire."""
     found_by: tuple[str, ...]
     """How conditions name what is meant to find them."""
+    letter: str = ""
+    """Of the diagnostic that reads it; empty where none does."""
+
+    @property
+    def shown(self) -> str:
+        """What a page calls it: the letter and the name of its diagnostic. Tables on record keep `name`."""
+        return with_name(self.letter) if self.letter else self.name
+
+
+def with_name(letter: str) -> str:
+    """`(bg) block growth since init`: a diagnostic as a page names it."""
+    found = by_letter(letter)
+    return f"({letter}) {found.title}" if found is not None else f"({letter})"
 
 
 def over_readout(record: NetworkRecord) -> float | None:
@@ -29,7 +43,7 @@ def over_readout(record: NetworkRecord) -> float | None:
 
 
 def _read(name: str, letter: str, high: bool, *found_by: str) -> Candidate:
-    return Candidate(name, lambda record, readings: readings.get(letter), high, found_by)
+    return Candidate(name, lambda record, readings: readings.get(letter), high, found_by, letter)
 
 
 QUANTITIES: tuple[Candidate, ...] = (

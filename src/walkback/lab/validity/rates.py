@@ -48,7 +48,7 @@ def alarm(rate: Rate) -> str:
 
 
 def found(rate: Rate) -> str:
-    """`27 of 29 (≥ 79.9 %)`."""
+    """`27 of 29 (≥ 79.8 %)`."""
     return f"{rate.hits} of {rate.of} (≥ {100 * rate.at_least:.1f} %)" if rate.of else "–"
 
 

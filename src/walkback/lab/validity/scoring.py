@@ -97,6 +97,17 @@ def targets(candidate: Candidate) -> list[str]:
     return [fault for fault in FAULTS if set(candidate.found_by) & set(condition_named(fault).found_by)]
 
 
+def meant_letters(fault: str) -> list[str]:
+    """The letters of the diagnostics that are meant to find a fault, in the order of the quantities."""
+    return [candidate.letter for candidate in QUANTITIES if candidate.letter and fault in targets(candidate)]
+
+
+def by_what_is_meant(rows: Sequence[Row], fault: str, rule: str) -> int:
+    """How many of a fault a rule finds by a diagnostic that is meant for it, and not only by something else."""
+    meant = set(meant_letters(fault))
+    return sum(not meant.isdisjoint(row.decided_by.get(rule, "").split("+")) for row in of_fault(rows, fault))
+
+
 class LeftOut(NamedTuple):
     """The panel's rule fitted without a group, on that group."""
 

@@ -55,7 +55,7 @@ RULE = Rule(
     "WB006",
     "mean over layers of a cosine",
     "One site can carry the average: with the first near 0.43 and all others slightly negative the mean is still "
-    "positive, and says of the hidden layers what is not so.",
+    "positive, and misrepresents the hidden layers.",
     check,
     pitfall=6,
 )

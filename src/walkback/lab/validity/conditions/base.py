@@ -1,4 +1,4 @@
-"""What a condition is: a way to make a network whose state is known because it was made so."""
+"""What a condition is: a way to build a network with a known fault, or with none."""
 
 from __future__ import annotations
 
