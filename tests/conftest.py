@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, one seed."""
 
+import os
 import signal
 
 import pytest
@@ -12,6 +13,9 @@ except ModuleNotFoundError:  # tools/torch_free.py names the tests that run with
 
 if torch is not None:
     torch.set_num_threads(1)
+# pytest imports readline, which sets these two in C for every process that it starts, so for those of `pytest -n` too.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
 # A shell that starts jobs in the background has them ignore Ctrl-C, and whatever they start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A first call that imports or compiles something is slow on a busy machine, and that is no finding.

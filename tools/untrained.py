@@ -1,10 +1,10 @@
-"""How often does the protocol fire on a network that nobody has trained? python tools/untrained.py [NETWORKS]
+"""How often does the protocol fire on a network that nobody has trained? python tools/untrained.py [NETWORKS] [--write]
 
 Untrained ResMLPs (d = 256, four blocks) on the held-out batches of CIFAR-10, as runs of the seeds 0, 1, … begin, and
 those of the audit's three seeds. The counts are of the former; C11 is about the latter. A run derives the seed of its
 weights from its own, so the networks that `torch.manual_seed` itself gives for those three are measured beside them.
 Each is measured once more with its readout scaled down until it prefers no class, to see whether its preferences are
-what (c) sees. Written to results/untrained_resmlp_d256.json.
+what (c) sees. Printed; with --write also kept in results/untrained_resmlp_d256.json.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def main() -> None:
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", type=int, nargs="?", default=100, metavar="NETWORKS")
-    networks: int = parser.parse_args().networks
+    parser.add_argument("--write", action="store_true", help=f"put the numbers on record in {TARGET.name}")
+    arguments = parser.parse_args()
+    networks: int = arguments.networks
     if networks < 1:
         parser.error(f"NETWORKS is {networks}; expected 1 or more.")
     config = RunConfig(method="bp", architecture="resmlp", data="cifar10", seed=0, epochs=1)
@@ -84,7 +86,7 @@ def main() -> None:
         torch.manual_seed(seed)
         by_torch.append({"seed": seed} | measured(build_model("resmlp", dataset.spec), batches))
     content = {
-        "command": "python tools/untrained.py",
+        "command": f"python tools/untrained.py {networks} --write",
         "networks": networks,
         **counts(rows[:networks]),
         **counts(rows[:networks], "_with_quiet_head"),
@@ -92,12 +94,12 @@ def main() -> None:
         "by_torch_seed": by_torch,
         **stamp(),
     }
-    write_whole(TARGET, json.dumps(content, indent=1) + "\n")
     print({name: value for name, value in content.items() if name.startswith(("networks", "fired", "stability"))})
     shown = ("seed", "fired", "stability", "stability_with_quiet_head")
     for name, some in (("runs", [row for row in rows if row["seed"] in AUDITED]), ("torch.manual_seed", by_torch)):
         print(name, [tuple(row[figure] for figure in shown) for row in some])
-    print(f"written to {TARGET}")
+    if arguments.write:
+        print("saved to", write_whole(TARGET, json.dumps(content, indent=1) + "\n"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Every error that walkback raises on purpose.
 
     WalkbackError
-    ├── InputError           what the caller handed in cannot be used
+    ├── InputError           what the caller handed in cannot be used; of an unknown argument a TypeError too
     │   ├── BatchError         an evaluation batch: empty, unlabelled, labels out of range
     │   ├── BlocksError        the blocks of the network: none found, ambiguous, not reached
     │   │   └── NoGradient       autograd's graph is cut between two sites
@@ -28,6 +28,9 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+_MOST = 8
+"""Names that are asked for at once."""
+
 
 def _by_number(name: str) -> tuple[tuple[int, int | str], ...]:
     """What names are sorted by: runs of digits by their number, so that 2 comes before 10."""
@@ -51,10 +54,22 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Sequence[str]) -> str:
     """The question whether the nearest known name was meant, with a space behind it; nothing where none is near.
 
-    A number is never misspelt: 99 is no nearer to 9 than to 10.
+    A number is never misspelt: 99 is no nearer to 9 than to 10. Names that are as near as the nearest are all asked
+    for: which of them is meant cannot be told.
     """
-    near = [] if name.isdecimal() else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"Did you mean {near[0]!r}? " if near else ""
+    near = [repr(each) for each in ([] if name.isdecimal() else _nearest(name, known))]
+    rest = f" or {near[-1]}" if len(near) > 1 else ""
+    return f"Did you mean {', '.join(near[:-1] or near)}{rest}? " if near else ""
+
+
+def _nearest(name: str, known: Sequence[str]) -> list[str]:
+    """The nearest name, and those as near; where several have what was written as their first part, these."""
+    begun = [each for each in known if name and re.match(rf"{re.escape(name)}[_.-]", each)]
+    if 1 < len(begun) <= _MOST:
+        return begun
+    found = difflib.get_close_matches(name, known, n=_MOST, cutoff=0.5)
+    alike = [difflib.SequenceMatcher(None, each, name).ratio() for each in found]
+    return sorted((each for each, ratio in zip(found, alike, strict=True) if ratio == alike[0]), key=_by_number)
 
 
 def _in_ranges(names: list[str]) -> list[str]:

@@ -135,7 +135,7 @@ def test_thresholds_and_blocks_are_options(script):
     done = walkback("diagnose", f"{script}:pair", "--blocks", "blocks.0", "--full")
     assert done.returncode == 0
     assert "stem: stem; blocks: blocks.0 (1); between: nothing; head: blocks.1, head" in done.stdout
-    assert "2 sites" in done.stdout
+    assert "1 block;" in done.stdout
 
 
 def test_how_the_network_is_divided_and_called(script, tmp_path):

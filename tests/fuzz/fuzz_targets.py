@@ -397,9 +397,9 @@ def words(case: Case) -> Act:
     chance = case.chance
     files = {"report": json.dumps(seeds.report()).encode(), "audit": json.dumps(seeds.audit()).encode()}
     files |= {"trace": seeds.trace(), "source": seeds.SOURCE}
+    places = {name: str(case.inputs / name) for name in files} | {"source": str(case.inputs / "source.py")}
     for name, content in files.items():
-        (case.inputs / name).write_bytes(content)
-    places = {name: str(case.inputs / name) for name in files}
+        Path(places[name]).write_bytes(content)
     line = [word.format(**places) for word in chance.choice(VERBS)]
     keep = 2 if line[0] in ("lab", "pitfalls") else 1  # which verb it is stays: those that train would do so
     for _ in range(chance.choice((1, 1, 2))):

@@ -128,6 +128,30 @@ def test_what_cannot_work_is_refused(folder, lint, arguments, words):
     assert not done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("log.csv", "1,2\n3,4\n"), ("audit.json", "[1, 2]\n"), ("notebook.ipynb", "{}\n"), ("notes", "norm\n")],
+)
+def test_a_named_file_that_is_not_python_is_refused_though_it_parses(folder, lint, name, content):
+    (folder / name).write_text(content)
+    done = lint("good.py", name)
+    assert done.returncode == 2
+    assert f"{name} is not a Python file" in done.stderr
+    assert not done.stdout
+    assert lint(".").returncode == 1  # in a directory it is passed over
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("stub.pyi", ""), ("window.pyw", ""), ("UPPER.PY", ""), ("script", "#!/usr/bin/env python3\n"), ("wscript", "")],
+)
+def test_python_by_another_name_is_checked(folder, lint, name, first):
+    (folder / name).write_text(first + BAD)
+    done = lint(name)
+    assert done.returncode == 1
+    assert "WB001" in done.stdout
+
+
 def test_rules_can_be_chosen(lint):
     assert lint("bad.py", "--select", "WB002,WB003").returncode == 0
     assert lint("bad.py", "--select", "wb001").returncode == 1

@@ -174,7 +174,7 @@ def test_its_panel_decides(run):
     assert run("diagnose", "target.py:network", "--panel", "walkback_example.ranked:RANKED").status == 0
     ended = run("diagnose", "target.py:network", "--rank-floor", "0.5")
     assert ended.status == 2
-    assert "rank_floor: expected a number of at least 1" in ended.err
+    assert "rank-floor: expected a number of at least 1" in ended.err
 
 
 @pytest.mark.parametrize("form", ["html", "markdown", "latex", "csv"])

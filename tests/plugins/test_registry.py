@@ -204,3 +204,11 @@ def test_a_number_is_never_misspelt_and_numbers_are_told_as_a_range():
     assert did_you_mean("99", [*numbers, "mine"]) == "Known: 1 to 15, mine."
     assert did_you_mean("2", ["1", "3", "4"]) == "Known: 1, 3, 4."
     assert did_you_mean("blocks.99", ["blocks.9"]) == "Did you mean 'blocks.9'? Known: blocks.9."
+
+
+def test_names_that_are_equally_near_are_all_asked_for():
+    methods = ["akrout_bp", "akrout_fa", "akrout_kp", "akrout_wm", "drtp"]
+    assert "Did you mean 'akrout_bp', 'akrout_fa', 'akrout_kp' or 'akrout_wm'?" in did_you_mean("akrout", methods)
+    assert "Did you mean 'akrout_fa'?" in did_you_mean("akrout_ffa", methods)
+    assert "Did you mean 'dfa' or 'dfb'?" in did_you_mean("dfx", ["dfb", "bp", "dfa"])
+    assert "Did you mean 'digits'?" in did_you_mean("digit", ["digits", "digit_pairs"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -182,5 +183,10 @@ def test_the_example_runs_and_shows_what_it_says():
         assert len(outputs) == 1, source  # the live monitor's too: four epochs in one place
         assert outputs[0].data["text/html"].startswith('<div class="walkback"')
         assert "text/plain" in outputs[0].data
+    # The healthy network whose published verdict is a walk-back has its word of explanation right above.
+    compared = next(outputs for source, outputs in shown.items() if "walkback.compare(" in source)
+    table = json.dumps(compared[0].data["text/plain"], ensure_ascii=False)
+    assert re.search(r"BP 1 [^\\]*walk-back c", table)
+    assert any("by (c) alone" in cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     live = next(outputs for source, outputs in shown.items() if "live=True" in source)
     assert "epoch 4" in live[0].data["text/plain"]

@@ -58,10 +58,10 @@ def test_a_pass_of_another_panel_on_part_of_its_diagnostics_says_on_how_many():
     deciding = len([m for m in panel_named("calibrated").members if m.role == "decides"])
     partly = report.model_copy(update={"verdicts": {**report.verdicts, "calibrated": verdict}})
     assert f"calibrated: pass on 2 of {deciding} diagnostics, (a), (t)" in other_verdicts(partly)
-    assert f"calibrated: pass (2 of {deciding} diagnostics) 2" in other_verdicts_of_several([partly, partly])
+    assert f"calibrated: 2 pass (2 of {deciding} diagnostics)" in other_verdicts_of_several([partly, partly])
     whole = [m.letter for m in panel_named("calibrated").members if m.role == "decides"]
     fully = {**report.verdicts, "calibrated": verdict.model_copy(update={"decided_by": tuple(whole)})}
-    assert "calibrated: pass 1" in other_verdicts_of_several([report.model_copy(update={"verdicts": fully})])
+    assert "calibrated: 1 pass" in other_verdicts_of_several([report.model_copy(update={"verdicts": fully})])
 
 
 def test_the_verdict_stands_first_where_a_reader_looks_first():

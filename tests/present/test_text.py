@@ -54,7 +54,7 @@ def squeezed(line):
 def test_the_sites_stand_in_a_table_with_every_figure():
     lines = render(full()).split("\n")
     head = next(i for i, line in enumerate(lines) if line.startswith("block  "))
-    assert squeezed(lines[head]) == "block ‖h‖ growth ‖g‖ scale-free (c) ρ fidelity Γ"
+    assert squeezed(lines[head]) == "block ‖h‖ growth ‖g‖ scale-free (c) drift ρ fidelity Γ"
     first, second = "stem 35800 – 4.39e-07 2.21 0.213", "blocks.0 7.32e+07 2040 4.19e-09 41.3 -0.0410"
     assert squeezed(lines[head + 2]) == f"{first} 0.00210 1.000 +0.429"
     assert squeezed(lines[head + 3]) == f"{second} -3.10e-04 1.000 -0.0310"

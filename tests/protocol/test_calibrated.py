@@ -333,3 +333,134 @@ def test_published_panels_claim_rates_for_networks_like_the_bench_alone():
     without = dict.fromkeys(("headline_samples", "bp_grad_norms", "reference_fidelity", "error_size"))
     gaps = judge(healthy(site_features=(64,) * 3, gradient_per_error=None, **without))
     assert "On those, all that decides was measured; here (b)" in " ".join(str(gaps).split())
+
+
+@pytest.mark.parametrize("first", [1.0, 0.999])
+def test_a_network_far_below_a_perfect_readout_of_its_stem_fails(first):
+    ruined = healthy(
+        readouts=readouts(first=first, last=0.6, own=0.6), headline_acc=0.6, headline_correct=answered(0.6)
+    )
+    report = judge(ruined, panel="calibrated")
+    assert report.outcome == "fail"
+    assert report.decided_by == ("w",)
+    assert report.reading("w").value < -100
+    if first == 1:
+        assert "makes 512 errors, and a linear readout of h_0 none" in report.reading("w").sentence
+
+
+def test_one_error_against_a_perfect_readout_may_be_chance():
+    """The interval holds no difference: where neither makes an error, nothing is judged at all."""
+    own = (SAMPLES - 1) / SAMPLES
+    near = healthy(readouts=readouts(first=1.0, last=1.0, own=own), headline_acc=own, headline_correct=answered(own))
+    assert verdict(near).outcome == "pass"
+    both = healthy(readouts=readouts(first=1.0, last=1.0, own=1.0), headline_acc=1.0, headline_correct=answered(1.0))
+    assert judge(both, panel="calibrated").reading("w").value is None
+
+
+def test_a_list_that_is_claimed_does_not_take_the_place_of_what_was_counted():
+    claimed = healthy(headline_acc=0.99, headline_correct=answered(0.99), counted_correct=answered(0.92))
+    found = judge(claimed, panel="calibrated")
+    assert found.decided_by == ("hc",)
+    assert "99.00 % is claimed, and 92.03 %" in found.reading("hc").sentence
+    assert "92.0" in found.to_text()
+
+
+def provenance(**changed):
+    known = {
+        "steps": 4, "layers": ("stem", "1", "2", "head"), "hidden": (True, True, True, False), "claim": "claimed_step",
+        "optimizer": True, "claimed": (1.0,) * 4, "true_gradient": (0.1, 0.2, 0.1, 1.0), "repeated": (1.0,) * 4,
+        "still": (False,) * 4,
+    }  # fmt: skip
+    return UpdateProvenance(**known | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "case", "words"),
+    [
+        ({}, State.PASS, "as claimed", "as the claimed rule"),
+        ({"repeated": (0.4, 0.3, 0.2, 1.0)}, State.FIRE, "drawn anew", "drawn anew"),
+        # Dropout: the head, which no feedback reaches, changes as much.
+        ({"repeated": (0.4, 0.3, 0.2, 0.4)}, State.UNDECIDED, "random otherwise", "dropout"),
+        # Adam that was not given, clipping: the head differs from the claim too.
+        ({"claimed": (0.5, 0.5, 0.45, 0.56)}, State.UNDECIDED, "not comparable", "Pass optimizer="),
+        ({"claimed": (0.85, 0.85, 0.86, 0.9)}, State.UNDECIDED, "not comparable", "clipping"),
+        ({"claimed": (0.85, 0.85, 0.86, 0.99)}, State.FIRE, "something else", "neither"),
+        ({"claimed": (0.96, 0.97, 0.96, 0.9)}, State.PASS, "as claimed", "as the claimed rule"),
+        ({"claimed": (0.8, 0.8, 0.8, 0.97), "claim": "credit", "other_optimizer": "Adam"}, State.UNDECIDED,
+         "not comparable", "were made with Adam"),
+        ({"claimed": (1.0, 1.0, 0.0, 1.0), "still": (False, False, True, False)}, State.FIRE, "something else",
+         "The steps left 2 as it was."),
+        # Nothing moves layer 2, whichever the rule.
+        ({"claimed": (1.0, 1.0, None, 1.0), "repeated": (1.0, 1.0, None, 1.0)}, State.PASS, "as claimed", "as the"),
+        # An older record does not tell the one from the other.
+        ({"claimed": (1.0, 1.0, None, 1.0), "still": None}, State.UNDECIDED, "as claimed", "left out 2"),
+        ({"claimed": (0.2, 1.0, None, 1.0), "still": None}, State.FIRE, "something else", "neither"),
+        ({"claimed": (None,) * 4, "true_gradient": (None,) * 4, "repeated": (None,) * 4, "empty_steps": 4},
+         State.UNDECIDED, "no change", "4 of 4 steps changed no weight"),
+        ({"claimed": (None,) * 4, "true_gradient": (None,) * 4, "repeated": (None,) * 4, "broken_steps": 4},
+         State.UNDECIDED, "no change", "made NaN or Inf"),
+        ({"claimed": None, "claim": "none"}, State.UNDECIDED, "something else", "No rule was given"),
+    ],
+)  # fmt: skip
+def test_updates_are_judged_where_the_head_shows_that_they_can_be(changed, state, case, words):
+    report = judge(healthy(updates=provenance(**changed)), panel="calibrated")
+    told = report.reading("u")
+    assert (told.state, told.case) == (state, case)
+    assert words in told.sentence
+    assert report.outcome == ("fail" if state is State.FIRE else "pass")
+    assert ("which rule the updates come from" in report.decision.beside.get("not looked for", "")) == (
+        state is State.UNDECIDED
+    )
+
+
+def test_a_disguise_is_not_ruled_out_by_steps_of_an_optimizer_that_was_not_given():
+    unlike = provenance(true_gradient=(0.5, 0.5, 0.4, 0.5), claim="credit", other_optimizer="Adam")
+    assert judge(healthy(updates=unlike), panel="calibrated").reading("di").state is State.UNDECIDED
+    same = provenance(true_gradient=(1.0,) * 4, claim="credit", other_optimizer="Adam")
+    assert judge(healthy(updates=same), panel="calibrated").reading("di").state is State.FIRE
+
+
+def test_reports_print_the_thresholds_that_were_judged_by(tmp_path):
+    loose = walkback.DiagnosticThresholds(h_norm_explosion_ratio=1.05, init_growth_ceiling=1e9)
+    report = judge(healthy(residual_norms=(8.0, 480.0, 490.0)), loose, panel="calibrated", method_name="mine")
+    ceiling = calibrated.CALIBRATED.fixed["h_norm_explosion_ratio"]
+    assert report.reading("a").threshold == ceiling
+    assert f"(a) growth of one block: &gt; {ceiling:g}" in report.to_markdown()
+    page = report.to_html(tmp_path / "page.html").read_text()
+    assert f"&gt; {ceiling:g}" in page
+    assert "&gt; 1.05" not in page
+    assert report.thresholds.h_norm_explosion_ratio == 1.05  # what the user set stays on record
+
+
+def test_thresholds_that_a_user_sets_in_vain_are_told_once():
+    loose = walkback.DiagnosticThresholds(init_growth_ceiling=1e9)
+    report = judge(healthy(), loose, panel="calibrated")
+    (said,) = report.warnings
+    assert "init_growth_ceiling = 290" in said
+    assert "1.00e+09" in said or "1e+09" in said
+    assert DiagnosticReport.from_dict(report.to_dict()).warnings == report.warnings
+    assert report.under("april2026").warnings == ()
+    assert report.under("april2026").under("calibrated").warnings == report.warnings
+    assert judge(healthy(), panel="calibrated").warnings == ()
+
+
+def test_of_a_class_token_that_grew_alone_no_rate_is_known():
+    grown = {"residual_norms": (1.0, 95.0, 100.0), "site_reduction": "class token of (B, T, d)"}
+    found = verdict(healthy(**grown))
+    assert found.decided_by == ("a",)
+    assert found.beside["error rates"].startswith("No error rate is known for this verdict")
+    assert "1.40 times" in found.beside["error rates"]
+    for known in ({"site_reduction": None}, {"total_growth": None}, {"total_growth": 900.0}):
+        assert "No error rate" not in verdict(healthy(**grown | known)).beside["error rates"]
+
+
+def test_why_a_verdict_is_incomplete_is_what_was_measured():
+    gains = {"headline_acc": 0.9, "headline_samples": 1000, "frozen_baseline_samples": 1000}
+    shown = verdict(Measurements(**gains, frozen_baseline_acc=0.5))
+    assert shown.outcome == "incomplete"
+    assert "no depth gain" not in shown.beside["meaning"]
+    assert "nothing that decides was measured" in shown.beside["meaning"]
+    harms = verdict(Measurements(**gains, frozen_baseline_acc=0.95))
+    assert "h" not in harms.decided_by
+    assert "(h)" not in harms.words
+    assert "harms" in harms.beside["meaning"]

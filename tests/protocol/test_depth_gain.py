@@ -306,3 +306,53 @@ def test_the_geometric_interval_covers_where_that_of_the_plain_mean_does_not():
     plain = np.mean([mean_interval(row).contains(math.exp(2)) for row in draws])
     assert abs(found - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 1500)
     assert plain < 0.8
+
+
+def test_a_perfect_baseline_that_was_scored_apart_is_no_ceiling():
+    def gain(headline, frozen):
+        fields = {"headline_acc": headline, "headline_samples": 1000, "frozen_baseline_acc": frozen,
+                  "frozen_baseline_samples": 1000}  # fmt: skip
+        return walkback.judge(Measurements(**fields), panel="calibrated").reading("h")
+
+    assert gain(0.5, 0.999).case == gain(0.5, 1.0).case == "harmful"
+    assert "makes no error, and with trained ones some" in gain(0.5, 1.0).sentence
+    assert gain(0.999, 1.0).case == "not decidable"
+    assert "loss without bounds" in gain(0.999, 1.0).sentence
+    assert "ceiling" in gain(1.0, 1.0).sentence
+
+
+@pytest.mark.parametrize("name", ["frozen_baseline", "random_baseline"])
+def test_answers_that_are_not_those_of_the_baseline_are_refused(name):
+    mine, others = answers((0, 500, 100, 400))
+    scores = {"headline_acc": 0.5, "headline_samples": 1000, "headline_correct": mine}
+    with pytest.raises(InputError, match=f"{name}_correct holds 0.1; expected the same share"):
+        Measurements(**scores, **{f"{name}_acc": 0.9, f"{name}_samples": 1000, f"{name}_correct": others})
+    fields = {"headline_acc": 0.5, "headline_samples": 1000, "frozen_baseline_acc": 0.1,
+              "frozen_baseline_samples": 1000}  # fmt: skip
+    fields["frozen_baseline_acc"] = 0.1004  # rounded, as on a page: the list is not the one behind it
+    known = Measurements(**fields, headline_correct=mine, frozen_baseline_correct=others)
+    apart = walkback.judge(known).reading("d")
+    assert "paired" not in apart.interval.how
+    assert apart.interval.contains(apart.value)
+
+
+def test_reports_say_why_two_lists_are_not_paired_and_what_a_pairing_rests_on():
+    mine, others = answers((700, 120, 60, 120))
+    fields = {"headline_acc": 0.82, "headline_samples": 1000, "frozen_baseline_acc": 0.76,
+              "frozen_baseline_samples": 1000}  # fmt: skip
+
+    def told(one, two, **changed):
+        report = walkback.judge(Measurements(**fields | changed, headline_correct=one, frozen_baseline_correct=two))
+        return " ".join(report.to_text().split())
+
+    def labelled_by(name, right):
+        return Answered(samples=1000, bits=Answered.model_validate(right).bits, labels=name)
+
+    assert "taken on trust" in told(mine, others)
+    assert "taken on trust" not in told(labelled_by("a", mine), labelled_by("a", others))
+    assert "not counted in pairs: the labels of the samples differ" in told(
+        labelled_by("a", mine), labelled_by("b", others)
+    )
+    fewer = answers((38, 0, 0, 12))[0]
+    short = told(mine, fewer, frozen_baseline_samples=50)
+    assert "not counted in pairs: one was scored on 1,000 samples and the other on 50" in short

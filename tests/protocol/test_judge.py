@@ -304,3 +304,11 @@ def test_judging_and_help_import_no_torch():
 def test_a_norm_below_zero_is_refused():
     with pytest.raises(InputError, match=r"bp_grad_norms holds -1\.0; a norm is 0 or more"):
         Measurements(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, -1.0])
+
+
+def test_growth_from_exactly_zero_is_told_as_that_and_not_as_an_explosion():
+    report = judge(Measurements(residual_norms=[0.0, 8.0, 9.0], bp_grad_norms=[1e-3] * 3))
+    reading = report.reading("a")
+    assert reading.state is State.FIRE
+    assert "exactly 0" in reading.sentence
+    assert "penalise" not in str(report)

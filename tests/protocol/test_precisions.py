@@ -9,6 +9,7 @@ from small_models import CLASSES, ResMLP, labelled, sites_of
 from torch import nn
 
 import walkback
+from walkback.protocol.fidelity import _agreement
 
 BLOCKS = sites_of("blocks.0", "blocks.1", "blocks.2")
 
@@ -195,3 +196,17 @@ def test_float_inputs_follow_the_model():
     assert same.residual_norms == pytest.approx(
         walkback.diagnose(model, labelled(20, dtype=torch.float64)).residual_norms, rel=1e-6
     )
+
+
+@pytest.mark.parametrize("rounded", [torch.float32, torch.float64])
+def test_where_fp64_itself_underflows_a_gradient_says_nothing_against_the_other(rounded):
+    """Very confident networks have gradients at the end of fp64's range: zero in one pass and 1e-308 in the other."""
+    exact = torch.zeros(3, 4, dtype=torch.float64)
+    mine = torch.zeros(3, 4, dtype=rounded)
+    exact[0], mine[0] = 1.0, 1.0
+    exact[1] = 3e-307  # of a pass that divides what it scaled
+    exact[2] = 1e-40  # lost in fp32, and far from lost in fp64
+    assert _agreement(mine, exact).tolist() == pytest.approx([1.0, 1.0, 0.0])
+    mine[1, 0] = 1e-9  # a direction that only rounding made
+    assert _agreement(mine, exact)[1] < 0.9
+    assert _agreement(torch.full((1, 4), float("nan")), exact[:1]).tolist() == [0.0]

@@ -244,7 +244,115 @@ def test_layers_that_do_not_learn_have_no_cosine():
 
     still = walkback.provenance(model, nothing, BATCHES, dfa(feedback()))
     assert still.claimed == (None,) * 4
-    assert case(still).case == "something else"
+    assert still.empty_steps == still.steps == len(BATCHES)
+    assert case(still).case == "no change"
+    assert "4 of 4 steps changed no weight" in case(still).sentence
+
+
+def test_steps_that_make_nan_are_told():
+    model = network()
+
+    def broken(network, batch):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.mul_(float("nan"))
+
+    found = walkback.provenance(model, broken, BATCHES, dfa(feedback()))
+    assert found.broken_steps == len(BATCHES)
+    assert "made NaN or Inf" in case(found).sentence
+    assert all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+
+
+def test_layers_that_the_steps_leave_out_count_against_the_claim():
+    model, matrices = network(), feedback()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+
+    def half(network, batch):
+        optimizer.zero_grad()
+        dfa_gradients(network, *batch, matrices)
+        for parameter in network.blocks[1].parameters():
+            parameter.grad = None
+        optimizer.step()
+
+    found = walkback.provenance(model, half, BATCHES, dfa(matrices), optimizer)
+    assert found.claimed[2] == 0
+    assert found.true_gradient[2] is None  # a layer that stands still is no sign against backpropagation
+    assert found.still == (False, False, True, False, False)
+    assert min(value for place, value in enumerate(found.claimed) if place != 2) > 0.999
+    limits = DiagnosticThresholds(provenance_floor=0.87)
+    told = walkback.diagnose(network(), BATCHES, updates=found, thresholds=limits).reading("u")
+    assert told.state is State.FIRE
+    assert "left blocks.1 as it was" in told.sentence
+
+
+def judged(updates):
+    return walkback.judge(walkback.Measurements(updates=updates), panel="calibrated").reading("u")
+
+
+def test_dropout_is_not_taken_for_feedback_that_is_drawn_anew():
+    torch.manual_seed(0)
+    model = DropoutResMLP()
+    model.dropout.p = 0.8
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+
+    def step(network, batch):
+        network.train()
+        stepping(optimizer, bp)(network, batch)
+
+    found = walkback.provenance(model, step, BATCHES, claimed_step=step, optimizer=optimizer)
+    assert min(found.claimed) > 0.999
+    assert sum(found.repeated[:4]) / 4 < 0.5
+    assert found.repeated[-1] < 0.9
+    assert judged(found).state is State.UNDECIDED
+    assert "dropout" in judged(found).sentence
+
+
+def test_an_optimizer_that_was_not_given_leaves_a_true_claim_undecided():
+    model, matrices = network(), feedback()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    step = stepping(optimizer, lambda *given: dfa_gradients(*given, matrices))
+    found = walkback.provenance(model, step, BATCHES, dfa(matrices))
+    assert found.other_optimizer == "Adam"
+    assert min(found.claimed) < 0.87
+    assert judged(found).state is State.UNDECIDED
+    assert "Adam" in judged(found).sentence
+    known = walkback.provenance(model, step, BATCHES, dfa(matrices), optimizer)
+    assert known.other_optimizer == ""
+    assert judged(known).state is State.PASS
+    plain = stepping(OPTIMIZERS["sgd"](model.parameters()), lambda *given: dfa_gradients(*given, matrices))
+    assert walkback.provenance(model, plain, BATCHES, dfa(matrices)).other_optimizer == ""
+
+
+def test_clipping_under_a_warmed_optimizer_is_no_other_rule():
+    model, matrices = network(), feedback()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+
+    def clipped(network, batch):
+        optimizer.zero_grad()
+        dfa_gradients(network, *batch, matrices)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 0.01)
+        optimizer.step()
+
+    for batch in labelled(32, 32, 32, 32, 32, 32, seed=8):
+        clipped(model, batch)
+    found = walkback.provenance(model, clipped, BATCHES, dfa(matrices), optimizer)
+    assert min(found.claimed) < 0.95
+    assert found.claimed[-1] < 0.95
+    assert judged(found).state is State.UNDECIDED
+
+
+def test_an_optimizer_of_another_model_is_refused():
+    model, other = network(), network()
+    step = stepping(torch.optim.SGD(model.parameters(), lr=0.05), bp)
+    with pytest.raises(InputError, match="holds no parameter of this model"):
+        walkback.provenance(model, step, BATCHES, dfa(feedback()), torch.optim.SGD(other.parameters(), lr=0.05))
+    feedback_alone = nn_of(feedback())
+    both = [torch.optim.SGD(model.parameters(), lr=0.05), torch.optim.SGD(feedback_alone.parameters(), lr=0.05)]
+    walkback.provenance(model, stepping(both[0], bp), BATCHES[:1], None, both, also=[feedback_alone])
+
+
+def nn_of(matrices):
+    return torch.nn.ParameterList(torch.nn.Parameter(matrix) for matrix in matrices)
 
 
 def test_a_floor_decides_and_the_record_loads_again(tmp_path):

@@ -11,6 +11,9 @@ from torch import nn
 
 import walkback
 from walkback import DiagnosticThresholds, Measurements, State
+from walkback.protocol.diagnostics.linear_readouts import gain_interval
+from walkback.protocol.found import Readouts
+from walkback.protocol.pairing import Answered, Pairs
 from walkback.protocol.readout_fields import feature_count
 from walkback.protocol.readout_meter import features, reduced
 from walkback.protocol.readouts import STRENGTHS, answered_rightly, fold_of, ridge_scores
@@ -218,3 +221,21 @@ def test_the_features_of_a_site_are_counted_as_they_are_read(shape):
 def test_every_network_says_how_wide_its_sites_are_and_a_readout_the_same():
     report = diagnosed(useful=True)
     assert report.site_features == report.readouts.widths
+
+
+def test_an_interval_counts_the_samples_that_a_readout_was_fitted_on():
+    """The share of them widens it by what one over its root does, on the scale on which such intervals are made."""
+    random = np.random.default_rng(3)
+    one, other = (Answered.of(random.random(1000) < share) for share in (0.9, 0.7))
+    pairs = Pairs.of(one, other)
+
+    def width(interval):
+        return math.log1p(-interval.low) - math.log1p(-interval.high)
+
+    for folds in (2, 5):
+        readouts = Readouts(correct=(other, other), own=one, folds=folds, widths=(8, 8), most_width=512)
+        interval = gain_interval(pairs, readouts)
+        assert width(interval) / width(pairs.error_reduction_interval(0.95)) == pytest.approx(
+            (1 - 1 / folds) ** -0.5, rel=0.02
+        )
+        assert f"{1 - 1 / folds:.0%}" in interval.how

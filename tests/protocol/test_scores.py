@@ -369,15 +369,16 @@ def test_of_a_plain_number_the_report_says_that_it_is_not_known():
 def test_a_baseline_of_other_blocks_is_refused(matched):
     model = ResMLP()
     message = (
-        r"froze other blocks \(blocks.0, blocks.1, blocks.2\) than the diagnosed ones \(blocks.0,blocks.1\): "
-        r"blocks.2.norm.weight and 5 more outside of them did not\. Train it again with blocks='blocks.0,blocks.1'"
+        r"froze blocks blocks.0, blocks.1, blocks.2, but blocks blocks.0, blocks.1 are diagnosed: "
+        r"blocks.2.norm.weight and 5 others were frozen too and should have been trained\. "
+        r"Train it again with blocks='blocks.0,blocks.1'"
     )
     with pytest.raises(BaselineError, match=message):
         walkback.diagnose(model, BATCHES, frozen_baseline_acc=matched, blocks=["blocks.0", "blocks.1"])
     fewer = walkback.frozen_baseline(scored, ResMLP, blocks=["blocks.0"])
-    with pytest.raises(BaselineError, match=r"blocks.1.norm.weight and 11 more of the diagnosed blocks learnt in it"):
+    with pytest.raises(BaselineError, match=r"norm.weight and 11 others were trained and should have been frozen"):
         walkback.diagnose(model, BATCHES, frozen_baseline_acc=fewer)
-    with pytest.raises(BaselineError, match="froze other blocks"):
+    with pytest.raises(BaselineError, match=r"froze block blocks\.0, but"):
         walkback.Monitor(model, BATCHES, frozen_baseline_acc=fewer)
     as_a_number = walkback.diagnose(model, BATCHES, frozen_baseline_acc=fewer.accuracy)
     assert as_a_number.frozen_baseline_acc == 0.25
@@ -405,8 +406,19 @@ def test_an_older_record_that_names_blocks_alone_is_held_to_them():
     old = walkback.FrozenBaseline(accuracy=0.25, frozen_blocks=("blocks.0", "blocks.1", "blocks.2"))
     assert walkback.diagnose(ResMLP(), BATCHES, frozen_baseline_acc=old).frozen.blocks == old.frozen_blocks
     other = walkback.FrozenBaseline(accuracy=0.25, frozen_blocks=("blocks.0",))
-    with pytest.raises(BaselineError, match="froze other blocks"):
+    with pytest.raises(BaselineError, match=r"froze block blocks\.0, but"):
         walkback.diagnose(ResMLP(), BATCHES, frozen_baseline_acc=other)
+
+
+def test_a_printed_baseline_is_its_score_and_what_it_froze(matched):
+    right = [True, False, False, False] * 320
+    record = walkback.FrozenBaseline(accuracy=0.25, samples=1280, correct=right, frozen_blocks=("1", "2", "3"))
+    assert str(record) == "25.0 % on 1,280 samples, blocks 1, 2, 3 frozen"
+    assert "bits" not in str(matched)
+    assert str(walkback.FrozenBaseline(accuracy=0.5)) == "50.0 %"
+    perplexity = walkback.Score(value=24.1, unit="perplexity", higher_is_better=False, samples=256)
+    drawn = walkback.FrozenBaseline(score=perplexity, frozen_blocks=("1",), blocks_at="trained norms")
+    assert str(drawn) == "24.1 perplexity on 256 samples, block 1 frozen, drawn anew with the norms of trained ones"
 
 
 def test_some_sites_alone_leave_the_blocks_what_they_are(matched):
@@ -423,3 +435,30 @@ def test_compiled_blocks_have_the_names_of_plain_ones(matched):
 def test_a_monitor_judges_d_by_accuracy():
     with pytest.raises(InputError, match="in perplexity, and a monitor judges"):
         walkback.Monitor(ResMLP(), BATCHES, frozen_baseline_acc=perplexity(3.0))
+
+
+def test_a_list_that_is_claimed_stands_beside_the_one_that_was_counted():
+    """Only the counted answers can check a claim; the claimed ones are what a baseline is paired with."""
+    torch.manual_seed(0)
+    model, batches = ResMLP(), labelled(128, 128)
+    counted = walkback.diagnose(model, batches).headline_correct
+    fake = [True] * 250 + [False] * 6
+    claimed = walkback.Score(value=250 / 256, samples=256, correct=fake)
+    report = walkback.diagnose(model, batches, headline_acc=claimed, panel="calibrated")
+    assert report.headline_correct.right.tolist() == fake
+    assert report.counted_correct == counted
+    assert report.reading("hc").state is walkback.State.FIRE
+    assert walkback.diagnose(model, batches, headline_acc=0.5).counted_correct is None
+
+
+def test_what_is_no_name_of_a_rule_and_no_baseline_is_told():
+    torch.manual_seed(0)
+    model, batches = ResMLP(), labelled(32)
+    with pytest.raises(InputError, match="claimed_rule is 3; expected the name of the rule as text"):
+        walkback.diagnose(model, batches, claimed_rule=3)
+    with pytest.raises(InputError, match="claimed_rule is None"):
+        walkback.diagnose(model, batches, claimed_rule=None)
+    with pytest.raises(InputError, match="random_baseline is 'x'"):
+        walkback.diagnose(model, batches, random_baseline="x")
+    with pytest.raises(InputError, match="frozen_baseline_acc is 'x'"):
+        walkback.diagnose(model, batches, frozen_baseline_acc="x")

@@ -140,6 +140,7 @@ def test_a_network_whose_only_part_is_called_module_keeps_its_names():
     [
         (3, "a function that"),
         ({}, "the weights given lack "),
+        (lambda: {name: value * math.nan for name, value in ResMLP().state_dict().items()}, "holds NaN or Inf in "),
         (lambda: 5, "is 5"),
         (ResMLP(depth=2), r"the weights given lack blocks\.2\.\S+, which has shape \(.+\) in the model"),
         (

@@ -229,7 +229,7 @@ def test_logs_and_the_live_line_hear_of_every_measurement(capsys):
     monitor.step(epoch=2, accuracy=0.5)
     assert heard == [(1, "continue"), (2, "continue")]
     shown = capsys.readouterr().err.splitlines()
-    assert shown[0].startswith("epoch 1  acc 0.2500  ‖h_L‖")
+    assert shown[0].startswith("epoch 1  acc 25.00 %  ‖h_L‖")
     assert len(shown) == 2
 
 

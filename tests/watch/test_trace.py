@@ -127,7 +127,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
     with pytest.raises(InputError, match="cannot write the trace"):
         open_for_adding(tmp_path / "file" / "t.jsonl")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RecordError, match="is not text"):
+    with pytest.raises(RecordError, match="is not UTF-8 text"):
         read_trace(tmp_path / "binary")
     with pytest.raises(RecordError, match="cannot add"):
         add_text(Path("/dev/full"), LINE.line())

@@ -30,11 +30,15 @@ def diagnose(
         str,
         typer.Argument(
             help="A run id, a run's directory, a checkpoint, or file.py:function or package.module:function that "
-            "returns what to diagnose."
+            "returns (model, batches), or a mapping of walkback.diagnose's arguments."
         ),
     ],
-    json_file: Annotated[Path | None, typer.Option("--json", help="Save the report as JSON to this file.")] = None,
-    html_file: Annotated[Path | None, typer.Option("--html", help="Save the report as an HTML page.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Save the report as JSON to this file.")
+    ] = None,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Save the report as an HTML page.")
+    ] = None,
     sarif_file: SarifOption = None,
     blocks: Annotated[
         str | None,
@@ -59,7 +63,12 @@ def diagnose(
     panel: PanelOption = None,
     thresholds: DiagnosticThresholds | None = None,
 ) -> int:
-    """Measure one network and say whether its result can be trusted."""
+    """Measure one network and say whether its result can be trusted.
+
+    To give a frozen baseline for (d), let the function return a mapping: "model", "eval_batches" and
+    "frozen_baseline_acc", which is an accuracy in [0, 1] or what walkback.frozen_baseline returned. A run of the lab
+    finds its own.
+    """
     from walkback.lab.cli.stored import diagnose_stored, is_stored
     from walkback.present.text import print_report
     from walkback.protocol.judge import under

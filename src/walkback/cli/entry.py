@@ -14,7 +14,7 @@ import textwrap
 from typing import NoReturn
 
 VERBS = {
-    "demo": "Train a residual MLP by BP and by DFA on generated data, and judge both; no download.",
+    "demo": "Train a residual MLP by BP and by scaled DFA on generated data, and judge both; no download.",
     "diagnose": "Measure one network and say whether its result can be trusted.",
     "report": "Show one network, or several side by side.",
     "replay": "Judge recorded measurements again; what a record lacks counts as not measured.",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from walkback.addresses import is_address
 from walkback.cli.options import ResultsOption, RunsOption
+from walkback.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +48,21 @@ def figure(
     from walkback.present.figures import FIGURES
     from walkback.present.figures.style import save, writable
 
+    _refuse_swapped(name, targets or [], list(FIGURES))
     FIGURES.named(name)  # refused before anything is read
     target = writable(out or Path(f"{name.rpartition(':')[2]}.png"))
     require_writable([target], [*(targets or []), results, *open_store(runs, results / "runs").folders])
     typer.echo(f"written: {save(figure_named(name, targets or [], results, runs), target)}")
     return 0
+
+
+def _refuse_swapped(name: str, targets: list[str], figures: list[str]) -> None:
+    """Raise where a figure is named among the targets, and what stands in its place is none."""
+    found = next((target for target in targets if target in figures), None)
+    if found is None or name in figures or is_address(name):
+        return
+    others = [name, *(target for target in targets if target != found)]
+    raise InputError(
+        f"NAME is {name!r}, which is no figure, and {found!r} stands among the targets: they look swapped. "
+        f"Run: walkback figure {shlex.join([found, *others])}"
+    )

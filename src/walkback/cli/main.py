@@ -110,26 +110,6 @@ def _warnings_as_sentences() -> Iterator[None]:
         yield
 
 
-_EXPECTED = {"valid number": "expected a number, such as 0.5", "valid integer": "expected a whole number, such as 3"}
-"""Words of a library below the command line, in ours."""
-
-
-def _show_usage_error(error: Any) -> None:
-    """In the words of the command-line library, with the verb that has an option which this one has not."""
-    from walkback.cli.misplaced import where_it_belongs
-
-    for theirs, ours in _EXPECTED.items():
-        if f"should be a {theirs}" in str(getattr(error, "message", "")):
-            error.message = f"{ours}."
-    # Of an option that is not there; one that is there and has a wrong value has no guesses.
-    elsewhere = where_it_belongs(error.option_name) if hasattr(error, "possibilities") else ""
-    if elsewhere:
-        error.possibilities = None  # a guess at what was misspelt, which nothing was
-    error.show()
-    if elsewhere:
-        complain(elsewhere)
-
-
 def run() -> None:
     """Run the command line; every error, expected or not, ends in exit status 2."""
     try:
@@ -150,7 +130,9 @@ def run() -> None:
         leave(ERROR)
     except Exception as error:  # an unforeseen failure must not look like a verdict
         if hasattr(error, "show") and hasattr(error, "format_message"):
-            _show_usage_error(error)
+            from walkback.cli.usage import show_usage_error
+
+            show_usage_error(error, sys.argv[1:], app_for)
         elif _out_of_memory(error):
             complain(f"{_out_of_memory(error)} Give a smaller network, batch or record.")
         else:

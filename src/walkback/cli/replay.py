@@ -60,7 +60,9 @@ def replay(
         int, typer.Option(help="Stop after it has fired this many times in a row.", rich_help_panel=STOPPING)
     ] = 1,
     warmup: Annotated[float, typer.Option(help="Never stop before this epoch.", rich_help_panel=STOPPING)] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the reports as JSON to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the reports as JSON to this file.")
+    ] = None,
     sarif_file: SarifOption = None,
     require_all: RequireAllOption = False,
     panel: PanelOption = None,

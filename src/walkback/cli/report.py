@@ -67,7 +67,9 @@ def report(
 ) -> int:
     """Show one network, or several side by side.
 
-    Without one of the forms below, it prints. The page of an audit includes its studies and its evidence.
+    Without one of the forms below, it prints. The page of an audit also says which diagnostics its verdicts rest on,
+    and how far each threshold could be moved without changing one; for an audit of this project, also what became of
+    the published claims.
     """
     from walkback.cli.output import require_writable
     from walkback.errors import InputError

@@ -24,6 +24,9 @@ SKIPPED = {
     ".mypy_cache", ".ruff_cache", ".pytest_cache", "site-packages",
 }  # fmt: skip
 """Folders that hold no source of one's own; naming one of them as PATH checks it all the same."""
+PYTHON_SUFFIXES = (".py", ".pyi", ".pyw")
+BUILD_FILES = ("SConstruct", "SConscript", "wscript")
+"""Python by their names alone, which is how pre-commit knows them too."""
 
 
 @dataclass
@@ -120,11 +123,28 @@ def python_files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.exists():
             raise InputError(f"there is no file or directory {path}. Give Python files, or directories that hold some.")
+        if path.is_file() and not _is_python(path):
+            raise InputError(f"{path} is not a Python file. Give .py files, or directories that hold some.")
         for file in sorted(_in_folder(path)) if path.is_dir() else [path]:
             resolved = file.resolve()
             if resolved not in seen:
                 seen.add(resolved)
                 yield file
+
+
+def _is_python(file: Path) -> bool:
+    """Whether a file is Python by its name, or by a first line such as `#!/usr/bin/env python3`.
+
+    Not by whether it parses: a CSV does, and so does much JSON. What cannot be read is told where it is read.
+    """
+    if file.suffix.lower() in PYTHON_SUFFIXES or file.name in BUILD_FILES:
+        return True
+    try:
+        with file.open("rb") as opened:
+            first = opened.readline(200)
+    except OSError:
+        return True
+    return first.startswith(b"#!") and b"python" in first
 
 
 def _in_folder(folder: Path) -> Iterator[Path]:

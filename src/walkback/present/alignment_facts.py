@@ -73,9 +73,10 @@ def _orders(orders: dict[str, float]) -> str:
 
 def _neighbours(cosines: Sequence[float]) -> str:
     if len(cosines) <= _MANY:
-        return "cosines " + ", ".join(signed(v) for v in cosines)
+        return "cosine of the credit at each site with that at the next: " + ", ".join(signed(v) for v in cosines)
     finite = [v for v in cosines if math.isfinite(v)]
     lost = f", {len(cosines) - len(finite)} not finite" if len(finite) < len(cosines) else ""
     if not finite:
         return f"{len(cosines)} cosines, none finite"
-    return f"{len(cosines)} cosines from {signed(min(finite))} to {signed(max(finite))}{lost}"
+    ends = f"from {signed(min(finite))} to {signed(max(finite))}"
+    return f"{len(cosines)} cosines, of the credit at each site with that at the next, {ends}{lost}"

@@ -110,7 +110,7 @@ def _limit(report: DiagnosticReport, one: type[Diagnostic], scalar: Scalar) -> f
     """What the number is read against: the reading's own threshold, where it is the value of one."""
     if scalar.of is None:
         return next((r.threshold for r in report.readings if r.letter == one.letter), None)
-    return (report.thresholds.model_extra or {}).get(scalar.threshold)
+    return in_panel.limits(report).get(scalar.threshold)
 
 
 def row(report: DiagnosticReport, shown: Sequence[Column] | None = None) -> list[str]:

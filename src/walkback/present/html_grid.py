@@ -13,7 +13,7 @@ from walkback.present.comparison import Column, columns, row, short_verdict
 from walkback.present.dot_plot import Range, dot_plots
 from walkback.present.evidence import panel_rates
 from walkback.present.html import ICONS, detail
-from walkback.present.in_short import grid_state, grid_verdict
+from walkback.present.in_short import fires_on_healthy_ones_too, grid_state, grid_verdict
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import ABSENT, count
 from walkback.present.page import Grid, Heading, Page
@@ -139,7 +139,12 @@ def _in_short(networks: Sequence[Network]) -> str:
         if warned:
             return f"No diagnostic fires. {warned} of {count(len(networks), 'result')} come with a warning."
         return "Nothing that was measured speaks against these results."
-    return f"{len(fired)} of {count(len(networks), 'result')} should not be relied on as they stand; each row says why."
+    weak = sum(fires_on_healthy_ones_too(network.report) for network in fired)
+    said = f"{len(fired) - weak} of {count(len(networks), 'result')} should not be relied on as they stand"
+    if weak:
+        one = "is inconclusive: its only alarm" if weak == 1 else "are inconclusive: their only alarm"
+        said += f", and {weak} more {one} is one that healthy networks set off too"
+    return f"{said}. Each row says why."
 
 
 def _brief(reports: Sequence[DiagnosticReport]) -> list[tuple[str, list[str]]]:

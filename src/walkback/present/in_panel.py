@@ -21,6 +21,11 @@ def panel_of(report: DiagnosticReport) -> Panel:
     return panel_on_record(report.panel or None)
 
 
+def limits(report: DiagnosticReport) -> dict[str, float | None]:
+    """The thresholds that it was judged by, by name: the deciding panel's own where it has some."""
+    return report.thresholds.with_fixed(panel_of(report).fixed).model_extra or {}
+
+
 def label(report: DiagnosticReport, letter: str) -> str:
     """What the deciding panel calls a diagnostic: `(a)`, or `D1`."""
     return one_line(panel_of(report).label(letter))

@@ -77,6 +77,11 @@ def _fires_alone(report: DiagnosticReport) -> str:
     return in_panel.in_its_words(report, diagnostic.fires_alone)
 
 
+def fires_on_healthy_ones_too(report: DiagnosticReport) -> bool:
+    """Whether all that fires is one diagnostic that says little alone."""
+    return bool(_fires_alone(report))
+
+
 def _beside(report: DiagnosticReport) -> str:
     """What fired without deciding."""
     fired = [meaning(report, r) for r in in_panel.fired_beside(report)]

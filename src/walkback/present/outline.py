@@ -135,7 +135,7 @@ def not_measured(report: DiagnosticReport) -> Facts:
 
 def thresholds(report: DiagnosticReport) -> Facts:
     """The thresholds that were judged by, in the order of the diagnostics."""
-    limits = report.thresholds.model_extra or {}
+    limits = in_panel.limits(report)
     return [
         (f"{in_panel.label(report, one.letter)} {one.thresholds[name].label}", _rule(one.thresholds[name], limit))
         for one in known().values()
@@ -163,16 +163,18 @@ def warnings(report: DiagnosticReport) -> list[str]:
 
 
 def at_chance(report: DiagnosticReport) -> list[str]:
-    """That the accuracy is that of guessing, where its interval holds that of one class in so many."""
+    """That the accuracy is no better than guessing, one class in so many, as far as its interval tells."""
     score, samples, classes = report.headline_acc, report.headline_samples, report.classes
     if score is None or not samples or not classes or classes < 2 or not 0 <= score <= 1:
         return []
     from walkback.protocol.uncertainty import wilson
 
     low, high = wilson(score, samples)
-    if not low <= 1 / classes <= high:
+    if low > 1 / classes:
         return []
     chance = f"{numbers.percent(1 / classes)} with {classes:,} classes"
+    if high < 1 / classes:
+        return [f"The accuracy, {numbers.percent(score)}, is worse than guessing ({chance}). Was this network trained?"]
     return [f"The accuracy, {numbers.percent(score)}, cannot be told from guessing ({chance})."]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from walkback.present.chart import Chart, Pairs, Series, chart
-from walkback.present.in_panel import in_its_words
+from walkback.present.in_panel import in_its_words, limits
 from walkback.present.outline import STATE_WORDS
 from walkback.present.places import unnamed
 from walkback.present.plain import shortened
@@ -63,7 +63,7 @@ def _missing(report: DiagnosticReport, letter: str) -> str:
 
 def _diagnostic(report: DiagnosticReport, one: type[Diagnostic]) -> Panel | None:
     """What a diagnostic is judged by at every site; None where it measures nothing there."""
-    quantity, level = _charted(one, report.thresholds.model_extra or {})
+    quantity, level = _charted(one, limits(report))
     if quantity is None:
         return None
     title = ", ".join(filter(None, (quantity.headed, quantity.caption)))

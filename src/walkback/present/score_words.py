@@ -34,7 +34,7 @@ def accuracy_words(report: Measurements) -> str:
         said += (
             f" (NaN or Inf in the logits of {count(report.nonfinite_logits, 'sample')}; with NaN no answer is right)"
         )
-    counted = report.headline_correct.share if report.headline_correct is not None else None
+    counted = report.answered.share if report.answered is not None else None
     if not said or counted is None or percent(counted) == percent(report.headline_acc):
         return said
     return f"{said} as claimed; {percent(counted)} on these batches"

@@ -12,10 +12,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from walkback.arguments import known_arguments
 from walkback.errors import InputError
 from walkback.present import in_panel, outline
 from walkback.present.alignment_facts import MEANING, alignment_facts
-from walkback.present.brief import brief
+from walkback.present.brief import brief, sections
 from walkback.present.comparison import comparison_blocks, name_of, seed_blocks
 from walkback.present.console import Safe, standard_output
 from walkback.present.evidence import OTHERS, evidence, gaps_beside
@@ -25,6 +26,7 @@ from walkback.present.places import place
 from walkback.present.plain import NOTE_LENGTH, shortened
 from walkback.present.site_table import alignment_table, site_table
 from walkback.present.text_tables import site_blocks
+from walkback.protocol.combinable import refuse_others
 from walkback.protocol.records import DiagnosticReport, Reading, State
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Comparison(str):
         return comparison(self.reports, self.names)
 
 
+@known_arguments()
 def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = None) -> Comparison:
     """Show several reports side by side as plain text: one row each, and what the seeds of a method agree on.
 
@@ -91,6 +94,8 @@ def compare(reports: Sequence[DiagnosticReport], names: Sequence[str] | None = N
         >>> "DFA" in walkback.compare([report])
         True
     """
+    if reports:
+        refuse_others(reports, "compare")
     if names is not None and len(names) != len(reports):
         raise InputError(f"compare got {len(reports)} reports and {len(names)} names; expected one name for each.")
     made = Comparison(to_plain(comparison_blocks(reports, names)))
@@ -138,6 +143,7 @@ def blocks(report: DiagnosticReport, width: int = WIDTH) -> Iterator[RenderableT
     yield from _warnings(report)
     for reading in report.readings:
         yield _diagnostic(report, reading)
+    yield from _facts("what to do next", [("", step) for step in dict(sections(report)).get("next", [])])
     yield from _facts(OTHERS.lower(), evidence(report))
     yield from site_blocks(site_table(report), width)
     yield from _facts(MEANING, alignment_facts(report))

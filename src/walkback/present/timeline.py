@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from walkback.present import in_panel
 from walkback.present.in_panel import in_its_words, label
 from walkback.present.network import Network, by_method
 from walkback.present.numbers import percent, written
@@ -114,7 +115,7 @@ def _timeline(panel: _Panel, networks: Sequence[Network]) -> Timeline | None:
     if not values:
         return None
     # Each network may have thresholds of its own; one line is drawn where they agree.
-    limits = ((n.report.thresholds.model_extra or {}).get(panel.threshold) for n in networks)
+    limits = (in_panel.limits(n.report).get(panel.threshold) for n in networks)
     levels = set(limits) if panel.threshold else set()
     level = levels.pop() if len(levels) == 1 else None
     if panel.name == ACCURACY:

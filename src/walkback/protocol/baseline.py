@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from walkback.arguments import known_arguments
 from walkback.errors import BaselineError, InputError, WalkbackWarning
 from walkback.protocol.baseline_arguments import TrainFunction, check_arguments, check_call
 from walkback.protocol.batch_sizes import on_few
@@ -33,6 +34,7 @@ _NO_GRADIENT = "does not require grad and does not have a grad_fn"
 """What torch says of a backward pass from a tensor that nothing which learns went into."""
 
 
+@known_arguments()
 def frozen_baseline(
     train_fn: TrainFunction,
     make_model: Callable[[], nn.Module],
@@ -253,5 +255,5 @@ def _ignored(result: Any, plain: nn.Module) -> None:
             f"the training function returned {shortened(result)}; it was not taken for an accuracy: return "
             "walkback.Score(…) to give one, or nothing to have it measured on the batches.",
             WalkbackWarning,
-            stacklevel=4,
+            stacklevel=5,  # the caller's, above that of `known_arguments`
         )

@@ -40,10 +40,10 @@ class Carried:
     @property
     def words(self) -> str:
         """In a sentence."""
-        verb = "read" if self.read else "write"
+        end = "input" if self.read else "output"
         return (
-            f"The mean alignment over what the blocks {verb} ({signed(self.mean)}) comes from block {self.block} "
-            f"alone ({signed(self.value)}); without it: {signed(self.without)}."
+            f"The mean Γ over the {end}s of the blocks ({signed(self.mean)}) comes from the {end} of block "
+            f"{self.block} alone ({signed(self.value)}); without it the mean is {signed(self.without)}."
         )
 
 

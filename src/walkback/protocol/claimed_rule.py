@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from walkback.errors import nearest
+from walkback.errors import InputError, nearest
+from walkback.protocol.schema import shortened
 
 _OTHERS = (
     "fa", "feedback alignment", "fa_block", "dfa", "direct feedback alignment", "scaled dfa", "sdfa", "drtp", "ep",
@@ -28,6 +30,16 @@ def is_on_the_bench(claimed: str) -> bool:
     return is_backpropagation(claimed) or _letters(claimed).removeprefix("textbook") in _ON_THE_BENCH
 
 
+def checked_rule(given: Any) -> str:
+    """What a caller gave as the name of the rule; anything but text is refused."""
+    if isinstance(given, str):
+        return given
+    raise InputError(
+        f"claimed_rule is {shortened(given)}; expected the name of the rule as text, such as 'DFA'. Leave it out where "
+        "it is not known."
+    )
+
+
 def remark_on(claimed: str) -> str:
     """That a name is not known and near one that is, and what follows; empty for known names and names of one's own.
 
@@ -39,7 +51,7 @@ def remark_on(claimed: str) -> str:
     meant = nearest(name.strip().lower(), (*sorted(_NAMES), *_OTHERS)).strip()
     if not meant:
         return ""
-    return f"claimed_rule={claimed!r} is no name that is known here, and counts as a rule other than BP. {meant}"
+    return f"claimed_rule={claimed!r} is not a rule that is known here, and counts as one other than BP. {meant}"
 
 
 def _bare(claimed: str) -> str:

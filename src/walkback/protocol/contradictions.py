@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-4
 """By which a cosine may leave [−1, 1], and two figures of one thing may differ: traces keep six digits."""
 
+PRINTED = 5e-4
+"""By which a share may differ from an accuracy that was copied from a page: per cents with one decimal."""
+
 SITE_NORM = re.compile(r"([hg])_(\d{1,6})")
 """The name, in `extra`, of a norm at one site of some."""
 NORMS = {"h": "residual_norms", "g": "bp_grad_norms"}
@@ -68,6 +71,7 @@ def contradictions(measured: Measurements) -> Iterator[str]:
     yield from _broken_samples(measured)
     yield from _sites(measured, at_sites)
     yield from _reference(measured)
+    yield from _answers(measured)
     yield from _stabilities(measured)
     for quantity in declared:
         if quantity.interval:
@@ -160,6 +164,14 @@ def _reference(measured: Measurements) -> Iterator[str]:
         found = [name for name in _of_gradients() if measured.value_of(name) is not None]
         if found:
             yield f"reference_check says that there is no true gradient, but there is {found[0]}"
+
+
+def _answers(measured: Measurements) -> Iterator[str]:
+    """A baseline's right answers that are not those behind its accuracy; a headline may be of other samples."""
+    for name in ("frozen_baseline", "random_baseline"):
+        accuracy, correct = getattr(measured, f"{name}_acc"), getattr(measured, f"{name}_correct")
+        if accuracy is not None and correct is not None and abs(accuracy - correct.share) > PRINTED:
+            yield f"{name}_acc is {accuracy}, and {name}_correct holds {correct.share:.6g}; expected the same share"
 
 
 def _of_gradients() -> Iterator[str]:

@@ -7,12 +7,13 @@ from typing import Any
 
 from torch import nn
 
+from walkback.arguments import known_arguments
 from walkback.errors import InputError
 from walkback.protocol.alignment import NULL_DRAWS, AlignmentMeter
 from walkback.protocol.batch_sizes import in_pieces
 from walkback.protocol.batches import read_batches
 from walkback.protocol.calling import Calling
-from walkback.protocol.claimed_rule import remark_on
+from walkback.protocol.claimed_rule import checked_rule, remark_on
 from walkback.protocol.credit import CreditFunction, CreditRule
 from walkback.protocol.devices import require_one_device
 from walkback.protocol.distributed import Ranks
@@ -38,6 +39,7 @@ from walkback.protocol.thresholds import DiagnosticThresholds, checked_threshold
 from walkback.protocol.untouched import underneath, untouched
 
 
+@known_arguments()
 def diagnose(
     model: nn.Module,
     eval_batches: Iterable[Any],
@@ -182,6 +184,7 @@ def diagnose(
     """
     panel_named(panel)  # refused before anything is measured
     checked_thresholds(thresholds)
+    checked_rule(claimed_rule)
     plain, source = underneath(model), Source.of(reference, gradients, credit is not None)
     require_one_device(plain)
     given = GivenScores.of(headline_acc, score, frozen_baseline_acc, random_baseline)
@@ -208,7 +211,8 @@ def diagnose(
         fields = taken.fields(session.measure()) | (seen.fields() if seen is not None else {})
     began = session.initial.remark if session.initial is not None else ""
     remarks = [said for said in (taken.remark, began, remark_on(claimed_rule)) if said] + given.warnings(fields, seed)
-    fields |= given.fields() | ({"updates": updates} if updates is not None else {}) | {"claimed_rule": claimed_rule}
+    fields |= given.fields(fields) | {"claimed_rule": claimed_rule}
+    fields |= {"updates": updates} if updates is not None else {}
     if not gradients:
         fields["alignment"] = Alignment(unavailable=NO_ALIGNMENT)
     elif meter is not None:

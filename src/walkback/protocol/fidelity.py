@@ -9,6 +9,7 @@ from torch import Tensor
 
 from walkback.protocol import numerics
 from walkback.protocol.capture import Capture, Sites
+from walkback.protocol.sizes import GONE
 
 
 class Fidelity(NamedTuple):
@@ -39,10 +40,12 @@ def fidelity_of(seen: Capture, exact: Sites | str) -> Fidelity:
 
 
 def _agreement(rounded: Tensor, exact: Tensor) -> Tensor:
-    """The cosine of each sample, (…, B, d) → (…, B); a gradient that is exactly zero in both precisions agrees."""
+    """The cosine of each sample, (…, B, d) → (…, B); a gradient that is next to nothing in both precisions agrees."""
     cosines = numerics.cosines(rounded, exact)
-    if cosines.isnan().any():
-        both_zero = (rounded == 0).all(dim=-1) & (exact == 0).all(dim=-1)
-        # One that is zero in working precision alone has lost its direction altogether.
-        cosines = torch.where(both_zero, 1.0, cosines.nan_to_num(nan=0.0))
-    return cosines
+    gone = _is_gone(rounded) & _is_gone(exact)
+    # One that is zero in working precision alone has lost its direction altogether.
+    return torch.where(gone, 1.0, cosines.nan_to_num(nan=0.0))
+
+
+def _is_gone(vectors: Tensor) -> Tensor:
+    return (vectors.double().abs() < GONE).all(dim=-1)

@@ -197,8 +197,9 @@ class Overlap(Record):
 class UpdateProvenance(Record):
     """Which rule the change of the weights comes from, layer by layer. Made by `walkback.provenance`.
 
-    Every number is a cosine with the real change of the weights, as a mean over a few steps. It is None where the
-    change, or what it is compared with, is zero.
+    Every number is a cosine with the real change of the weights, as a mean over a few steps. With the claimed rule, and
+    with other random numbers, it is 0 where one of the two changes nothing and the other does. It is None where neither
+    changes anything; with the true gradient, where either does not.
 
     Raises:
         InputError: a field is none of those below, or has a value that it cannot have.
@@ -236,10 +237,19 @@ class UpdateProvenance(Record):
     """The cosine with the same step under other random numbers."""
     repeated_range: tuple[tuple[float, float] | None, ...] | None = None
     """The smallest and the largest over the steps."""
+    still: tuple[bool, ...] | None = None
+    """Whether the real steps left a layer as it was which the true gradient or the claimed rule changes; None in older
+    records, where a layer without a cosine may be one of these."""
+    empty_steps: int = Field(default=0, ge=0)
+    """How many steps changed no weight at all; they have no part in the cosines."""
+    broken_steps: int = Field(default=0, ge=0)
+    """How many made NaN or Inf; nor have these."""
+    other_optimizer: str = ""
+    """What else than the given optimizer, and than plain SGD, the steps of training stepped with."""
 
     @model_validator(mode="after")
     def _one_for_each_layer(self) -> UpdateProvenance:
-        for name in ("hidden", "claimed", "true_gradient", "repeated"):
+        for name in ("hidden", "claimed", "true_gradient", "repeated", "still"):
             column = getattr(self, name)
             if column is not None and len(column) != len(self.layers):
                 raise ValueError(f"{name} has {len(column)} entries for {len(self.layers)} layers")

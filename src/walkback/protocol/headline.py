@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -50,9 +51,12 @@ class GivenScores:
             "one direction."
         )
 
-    def fields(self) -> dict[str, Any]:
-        """What of `Measurements` the caller's scores decide."""
+    def fields(self, counted: Mapping[str, Any]) -> dict[str, Any]:
+        """What of `Measurements` the caller's scores decide, beside what was counted on the batches."""
         fields: dict[str, Any] = {"headline_score": self.score} if self.score is not None else {}
+        if self.headline is not None and self.headline.correct is not None:
+            # The claimed list is what baselines are paired with; only the counted one can check the claim.
+            fields["counted_correct"] = counted.get("headline_correct")
         if self.headline is not None:
             fields |= _accuracy_fields("headline", self.headline)
         if self.baseline is not None:
@@ -116,19 +120,18 @@ def _other(score: Score | None) -> Score | None:
     return score
 
 
-def _baseline(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
+def _baseline(given: float | Score | FrozenBaseline | None, name: str = "frozen_baseline_acc") -> FrozenBaseline | None:
     if given is None or isinstance(given, FrozenBaseline):
         return given
     if isinstance(given, Score) and not given.is_accuracy:
         return FrozenBaseline(score=given)
     if isinstance(given, Score):
         return FrozenBaseline(accuracy=given.value, samples=given.samples, answers=given.answers, correct=given.correct)
-    return FrozenBaseline(accuracy=_known("frozen_baseline_acc", given))
+    return FrozenBaseline(accuracy=_known(name, given))
 
 
 def _random(given: float | Score | FrozenBaseline | None) -> FrozenBaseline | None:
-    baseline = FrozenBaseline(accuracy=_known("random_baseline", given)) if isinstance(given, Real) else given
-    known = _baseline(baseline)
+    known = _baseline(given, "random_baseline")
     if known is not None and not known.measured.is_accuracy:
         raise InputError("random_baseline is in another unit than accuracy; give the accuracy of that network.")
     return known
@@ -178,7 +181,7 @@ def contradiction(headline: float, counted: dict[str, Any]) -> str:
         return ""
     return (
         f"the headline accuracy is {100 * headline:.2f} %, and on the batches the network has {100 * share:.2f} % of "
-        f"{_counted(samples, counted.get('headline_answers'))}: by chance that far apart with {p_value(p)} (binomial "
+        f"{_counted(samples, counted.get('headline_answers'))}; a gap this large has {p_value(p)} by chance (binomial "
         "test). Is it the headline of this network, and are these batches held out?"
     )
 

@@ -55,6 +55,11 @@ def initial_weights(given: Any, model: nn.Module) -> dict[str, Tensor]:
                 f"initial= is of another network: the weights given {there}, {here}. Give the weights that this "
                 "network began with."
             )
+        if not bool(weights[name].isfinite().all()):
+            raise InputError(
+                f"initial= holds NaN or Inf in {name}, and no training begins there. Give the weights that this "
+                "network began with."
+            )
     return weights
 
 

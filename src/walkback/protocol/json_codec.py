@@ -146,7 +146,7 @@ def _not_json(data: bytes, error: ValueError) -> str:
         if unfinished:
             return f"breaks off at character {len(error.doc):,}; was the writing interrupted?"
     if isinstance(error, UnicodeDecodeError):
-        return f"is not JSON: it is no text in UTF-8 (byte {error.start + 1:,})."
+        return f"is not JSON: it is not UTF-8 text (byte {error.start + 1:,})."
     if not isinstance(error, json.JSONDecodeError):
         return f"is not JSON ({error})."
     if error.pos <= len(error.doc) - len(error.doc.lstrip()):

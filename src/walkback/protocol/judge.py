@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from walkback.addresses import allow
+from walkback.arguments import known_arguments
 from walkback.errors import InputError
 from walkback.protocol.diagnostics.known import known
 from walkback.protocol.diagnostics.of_others import read_by
@@ -59,6 +60,12 @@ def verdicts_on(
     }
 
 
+def _of_measurements(name: str) -> str:
+    """Where a number that is given by its name belongs."""
+    return f"It takes walkback.Measurements({name}=…)." if name in Measurements.model_fields else ""
+
+
+@known_arguments(_of_measurements)
 def judge(
     measured: Measurements,
     thresholds: DiagnosticThresholds | None = None,
@@ -114,7 +121,7 @@ def judge(
         seed=seed,
         thresholds=limits,
         **judged_by(deciding, measured, limits, require_all, readings),
-        warnings=tuple(warnings),
+        warnings=_with(warnings, overridden(PANELS.load(deciding), limits)),
         provenance=provenance or {},
     )
 
@@ -126,7 +133,31 @@ def _no_measurements(given: Any) -> str:
 
 def under(report: DiagnosticReport, panel: str, require_all: bool = False) -> DiagnosticReport:
     """The same measurements, judged again, with another panel deciding."""
-    return report.model_copy(update=judged_by(panel, report.measurements, report.thresholds, require_all))
+    said = {overridden(one, report.thresholds) for _, one in PANELS.loaded()}
+    kept = [words for words in report.warnings if words not in said]
+    warnings = _with(kept, overridden(PANELS.load(panel), report.thresholds))
+    judged = judged_by(panel, report.measurements, report.thresholds, require_all)
+    return report.model_copy(update={**judged, "warnings": warnings})
+
+
+def overridden(panel: Panel, thresholds: DiagnosticThresholds) -> str:
+    """That thresholds which a user set are not judged by, for the panel has its own; empty where none are."""
+    usual, given = published().model_extra or {}, thresholds.model_extra or {}
+    apart = {
+        name: fixed for name, fixed in panel.fixed.items() if given.get(name) not in (usual.get(name), fixed)
+    }  # fmt: skip
+    if not apart:
+        return ""
+    each = "; ".join(f"{name} = {written(fixed)}, not {written(given[name])}" for name, fixed in apart.items())
+    return (
+        f"The panel {panel.name} judges by its own thresholds, whatever thresholds= sets: {each}. What is known of its "
+        "error rates was counted with these. Name another panel= to judge by yours."
+    )
+
+
+def _with(warnings: Sequence[str], remark: str) -> tuple[str, ...]:
+    """Warnings with one more, which a record that is judged again has already."""
+    return (*warnings, remark) if remark and remark not in warnings else tuple(warnings)
 
 
 def judged_by(

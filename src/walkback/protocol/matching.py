@@ -34,10 +34,11 @@ def check_matched(baseline: FrozenBaseline | None, model: nn.Module, chain: Chai
     inside = list(parameters_in(model, dict.fromkeys(chain.blocks)))
     left, more = _without(inside, frozen), _without(frozen, [*inside, *chain.parameters])
     if left or more:
+        diagnosed = chain.pattern.split(",")
         raise BaselineError(
-            f"the frozen baseline froze other blocks ({', '.join(baseline.frozen_blocks) or 'unnamed'}) than the "
-            f"diagnosed ones ({chain.pattern}): {_apart(left, more)}. Train it again with blocks={chain.pattern!r}, or "
-            f"diagnose the blocks that it froze. {ALONE}"
+            f"the baseline froze {_blocks(baseline.frozen_blocks)}, but {_blocks(diagnosed)} "
+            f"{'are' if _several(diagnosed) else 'is'} diagnosed: {_apart(left, more)}. Train it again with "
+            f"blocks={chain.pattern!r}, or diagnose the blocks that it froze. {ALONE}"
         )
 
 
@@ -54,11 +55,21 @@ def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 def _apart(left: Sequence[str], more: Sequence[str]) -> str:
-    parts = [f"{_listed(left)} of the diagnosed blocks learnt in it"] if left else []
-    parts += [f"{_listed(more)} outside of them did not"] if more else []
+    """What the baseline trained and should have frozen, and the other way round."""
+    parts = [f"{_listed(left)} trained and should have been frozen"] if left else []
+    parts += [f"{_listed(more)} frozen too and should have been trained"] if more else []
     return ", and ".join(parts)
 
 
 def _listed(names: Sequence[str]) -> str:
     rest = len(names) - 1
-    return names[0] if not rest else f"{names[0]} and {rest} more"
+    others = f" and {rest} {'other' if rest == 1 else 'others'}" if rest else ""
+    return f"{names[0]}{others} {'were' if rest else 'was'}"
+
+
+def _blocks(names: Sequence[str]) -> str:
+    return f"block{'s' if _several(names) else ''} {', '.join(names)}" if names else "blocks that it does not name"
+
+
+def _several(names: Sequence[str]) -> bool:
+    return len(names) > 1 or "*" in "".join(names)

@@ -107,6 +107,8 @@ class Measurements(Record):
     headline_correct: Answered | None = None
     """Which samples the network answers rightly, in their order: of the headline where it says so, else of the
     batches."""
+    counted_correct: Answered | None = None
+    """Which samples of the batches the network answers rightly, where `headline_correct` is a list that was claimed."""
     frozen_baseline_correct: Answered | None = None
     """Which samples the frozen baseline answers rightly."""
     random_baseline_acc: ScoreNumber | None = None
@@ -206,6 +208,11 @@ class Measurements(Record):
             A number, one per site, or None where it was not measured.
         """
         return getattr(self, name) if name in Measurements.model_fields else self.extra.get(name)
+
+    @property
+    def answered(self) -> Answered | None:
+        """Which samples the network was seen to answer rightly: those on the batches, where both are known."""
+        return self.counted_correct or self.headline_correct
 
     @model_validator(mode="after")
     def _sites_agree(self) -> Measurements:

@@ -102,6 +102,17 @@ class Answered(Record):
         return ""
 
 
+def on_trust(first: Answered | None, second: Answered | None) -> bool:
+    """Whether nothing but their number says that the samples of two lists are the same: one of them names no labels."""
+    return first is not None and second is not None and not (first.labels and second.labels)
+
+
+def why_apart(first: Answered | None, second: Answered | None) -> str:
+    """Why two lists are not paired, as a sentence; empty where they are, or where one is missing."""
+    why = first.why_not_paired(second) if first is not None and second is not None else ""
+    return f"They were not counted in pairs: {why}." if why else ""
+
+
 def packed(right: Any) -> str:
     """One boolean per sample, as base64 of that many bits, the last byte filled up with zeros."""
     import numpy as np
@@ -148,6 +159,11 @@ class Pairs:
         """1 − error of the first / error of the second; None where the second has none."""
         errors = self.first + self.neither
         return (self.first - self.second) / errors if errors else None
+
+    @property
+    def reduction_or_loss(self) -> float | None:
+        """The same; −LARGEST_LOSS where the second makes no error and the first does, which loses without bounds."""
+        return -LARGEST_LOSS if self.error_reduction is None and self.second else self.error_reduction
 
     @property
     def p_value(self) -> float:

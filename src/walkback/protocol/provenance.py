@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from walkback.arguments import known_arguments
 from walkback.errors import InputError
 from walkback.protocol.alignment import AlignmentMeter
 from walkback.protocol.batch_sizes import on_few
@@ -27,7 +28,7 @@ from walkback.protocol.losses import Loss
 from walkback.protocol.outputs import Logits
 from walkback.protocol.own_loss import with_loss
 from walkback.protocol.records import UpdateProvenance
-from walkback.protocol.repeated_steps import RepeatedSteps, TrainStep
+from walkback.protocol.repeated_steps import RepeatedSteps, TrainStep, steps_any
 from walkback.protocol.schema import shortened
 from walkback.protocol.sites import Blocks, Chain, Parts, find_chain
 from walkback.protocol.untouched import underneath, untouched
@@ -35,6 +36,7 @@ from walkback.protocol.untouched import underneath, untouched
 STEPS = 4
 
 
+@known_arguments()
 def provenance(
     model: nn.Module,
     train_step: TrainStep,
@@ -69,7 +71,8 @@ def provenance(
             batch, and what comes after the blocks follows the error at the logits. Not where blocks share their
             weights.
         optimizer: what train_step steps with, in the state of the checkpoint; several in a list. Without it the claimed
-            change is the negative gradient itself, which is right for plain SGD alone.
+            change is the negative gradient itself, which is right for plain SGD alone: of another optimizer that was
+            seen to step, a credit is not decided.
         claimed_step: instead of a credit, a step by the claimed rule, called as train_step is.
         also: other modules that train_step changes, such as feedback networks.
         loss: as for `diagnose`.
@@ -114,6 +117,7 @@ def provenance(
     plain = underneath(model)
     raw = list(islice(batches, steps))
     optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer or ())
+    _check_optimizers(optimizers, plain, also)
     everything = KeptState([plain, *also], optimizers)
     try:
         with untouched(plain):
@@ -142,6 +146,16 @@ def _check(train_step: Any, claimed_step: Any, credit: Any, steps: Any) -> None:
         raise InputError("credit= and claimed_step= both say which rule is claimed; give one of them.")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps is {shortened(steps)}; expected how many steps to make again, 1 or more.")
+
+
+def _check_optimizers(optimizers: Sequence[Optimizer], plain: nn.Module, also: Sequence[nn.Module]) -> None:
+    """Refuse one that steps other weights: the claimed change would be none."""
+    for optimizer in optimizers:
+        if not steps_any(optimizer, plain, *also):
+            raise InputError(
+                f"optimizer= is a {type(optimizer).__name__} that holds no parameter of this model: it may be that of "
+                "a copy. Pass the one that train_step steps this model with."
+            )
 
 
 def _check_shared(rule: CreditRule | None, chain: Chain) -> None:

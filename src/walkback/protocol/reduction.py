@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+AT_CLASS_TOKEN = "class token"
+"""How a record says that a site was read at its first token alone."""
+
+
 class TokenReduction(str, Enum):
     """What stands for a sample whose site holds tokens, shape (B, T, d)."""
 
@@ -49,7 +53,7 @@ class TokenReduction(str, Enum):
         """What was done to a site of this shape, for the report."""
         if len(shape) == 3:
             words = {
-                TokenReduction.CLASS_TOKEN: "class token",
+                TokenReduction.CLASS_TOKEN: AT_CLASS_TOKEN,
                 TokenReduction.TOKEN_NORMS: "mean of token norms; directions from all tokens, flattened",
                 TokenReduction.FLATTEN: "all tokens, flattened",
             }

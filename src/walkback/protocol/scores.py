@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from walkback.protocol.json_codec import NON_FINITE
 from walkback.protocol.pairing import Answered
 from walkback.protocol.schema import SCHEMA_VERSION, Record, load_record, plain, read_json
+from walkback.protocol.wording import counted, written
 
 ACCURACY = "accuracy"
 """The unit of a share of right answers, in [0, 1]; the published (d) is in points of it."""
@@ -68,6 +69,10 @@ class Score(Record):
     correct: Answered | None = None
     """Of an accuracy, which samples were answered rightly: one boolean for each, in the order of the test set. Two
     scores on the same samples are then compared in pairs, which shows far smaller differences."""
+
+    def __str__(self) -> str:
+        value = f"{100 * self.value:.1f} %" if self.is_accuracy else f"{written(self.value)} {self.unit}"
+        return value if self.samples is None else f"{value} on {counted(self.samples, 'sample')}"
 
     @model_validator(mode="before")
     @classmethod
@@ -191,6 +196,11 @@ class FrozenBaseline(Record):
     """How many numbers all parameters hold."""
     network: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     """Every parameter of the network with its shape: a baseline matches no other network."""
+
+    def __str__(self) -> str:
+        at = "" if self.blocks_at == "init" else ", drawn anew with the norms of trained ones"
+        which = f"block{'s' if len(self.frozen_blocks) > 1 else ''} {', '.join(self.frozen_blocks)} frozen"
+        return f"{self.measured}{f', {which}' if self.frozen_blocks else ''}{at}"
 
     @model_validator(mode="after")
     def _one_score(self) -> FrozenBaseline:

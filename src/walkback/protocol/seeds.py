@@ -7,11 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from walkback.errors import InputError, UnknownName, did_you_mean
+from walkback.arguments import known_arguments
+from walkback.errors import UnknownName, did_you_mean
+from walkback.protocol.combinable import refuse_uncombinable
 from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.panels import panel_on_record
 from walkback.protocol.records import DiagnosticReport, Interval, Reading, State
-from walkback.protocol.schema import SCHEMA_VERSION, Number, Record, shortened
+from walkback.protocol.schema import SCHEMA_VERSION, Number, Record
 from walkback.protocol.uncertainty import geometric_interval, mean_interval
 from walkback.protocol.verdict import NON_FINITE, TRUSTWORTHY, kind_of
 from walkback.registry import RENDERERS
@@ -119,6 +121,7 @@ class SeedSummary(Record):
         return found[letter]
 
 
+@known_arguments()
 def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
     """Summarise the reports of one method over several seeds.
 
@@ -129,8 +132,8 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         Every seed's verdict, what they agree on, and the mean of each diagnostic with its interval over seeds.
 
     Raises:
-        InputError: there are no reports, or reports of several methods, units or sets of diagnostics; or one run is
-            there twice.
+        InputError: there are no reports, or something else than reports; they are of several methods, units or sets of
+            diagnostics; or one run is there twice.
 
     Caveat:
         Fewer than three seeds give no interval that says anything.
@@ -145,18 +148,7 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
         >>> walkback.combine(reports).verdict
         'mixed: needs walk-back 1 of 3, trustworthy 2 of 3'
     """
-    if not reports:
-        raise InputError("combine got no reports; expected one per seed.")
-    names = {report.method_name for report in reports}
-    if len(names) > 1:
-        raise InputError(
-            f"combine got reports of several methods ({', '.join(map(shortened, sorted(names)))}); combine each by "
-            "itself."
-        )
-    if len({tuple(r.letter for r in report.readings) for report in reports}) > 1:
-        raise InputError("combine got reports with different diagnostics; judge them all with one walkback first.")
-    _check_units(reports)
-    _refuse_twice(reports)
+    refuse_uncombinable(reports)
     decisions = [report.verdict for report in reports]
     kinds = [kind_of(words) for words in decisions]
     mean, sd = _mean_sd([r.headline_acc for r in reports])
@@ -176,20 +168,6 @@ def combine(reports: Sequence[DiagnosticReport]) -> SeedSummary:
     )
 
 
-def _refuse_twice(reports: Sequence[DiagnosticReport]) -> None:
-    """Copies of one run have no spread, and would agree with each other on anything."""
-    seeds = [report.seed for report in reports if report.seed is not None]
-    again = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if again is not None:
-        raise InputError(
-            f"combine got seed {again} {seeds.count(again)} times; expected one report per seed. Give each run once, "
-            "and runs of other settings by themselves."
-        )
-    unnamed = [report.measurements.to_dict() for report in reports if report.seed is None]
-    if any(one in unnamed[:number] for number, one in enumerate(unnamed)):
-        raise InputError("combine got the same report several times; expected one per seed. Give each run once.")
-
-
 def _remarks(reports: Sequence[DiagnosticReport]) -> tuple[str, ...]:
     """Seeds whose measurements are the same to the last digit: the seed did nothing, or a run was copied."""
     groups: dict[str, list[int | None]] = {}
@@ -201,15 +179,6 @@ def _remarks(reports: Sequence[DiagnosticReport]) -> tuple[str, ...]:
         for seeds in groups.values()
         if len(seeds) > 1
     )
-
-
-def _check_units(reports: Sequence[DiagnosticReport]) -> None:
-    """(d) has the unit of its score: percentage points of some seeds and perplexities of others have no mean."""
-    for letter in (reading.letter for reading in reports[0].readings):
-        readings = [report.reading(letter) for report in reports]
-        units = list(dict.fromkeys(r.unit for r in readings if r.value is not None))
-        if len(units) > 1:
-            raise InputError(f"combine got ({letter}) in several units ({', '.join(units)}); give all seeds one.")
 
 
 def _summary(reports: Sequence[DiagnosticReport], letter: str) -> DiagnosticSummary:

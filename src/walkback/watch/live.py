@@ -34,7 +34,7 @@ def figures(line: TraceLine) -> list[tuple[str, str]]:
     """The moment, without a name, the accuracy, and the live scalars of the diagnostics."""
     found = [("", str(line.at))]
     if line.accuracy is not None:
-        found.append(("acc", f"{line.accuracy:.4f}"))
+        found.append(("acc", f"{100 * line.accuracy:.2f} %"))
     measured = line.measurements()
     for one, scalar in scalars().values():
         if not scalar.live:

@@ -48,7 +48,7 @@ def csv_rows(path: Path) -> list[Row]:
             rows = [Row(f"line {table.line_num}", values) for values in table]
     except UnicodeDecodeError as error:
         raise RecordError(
-            f"{path} is no text in UTF-8 (byte {error.start + 1:,}). Save the table as CSV in UTF-8."
+            f"{path} is not UTF-8 text (byte {error.start + 1:,}). Save the table as CSV in UTF-8."
         ) from None
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror or error}.") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
+from walkback.arguments import known_arguments
 from walkback.errors import InputError
 from walkback.protocol.contradictions import NORMS
 from walkback.protocol.judge import judge
@@ -78,6 +79,12 @@ class PartialMeasurements(Record):
         return Measurements(**fields, extra=extra)
 
 
+def _of_partial_measurements(name: str) -> str:
+    """Where a number that is given by its name belongs."""
+    return f"It takes walkback.PartialMeasurements({name}=…)." if name in PartialMeasurements.model_fields else ""
+
+
+@known_arguments(_of_partial_measurements)
 def partial_audit(
     known: PartialMeasurements,
     thresholds: DiagnosticThresholds | None = None,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from walkback.arguments import known_arguments
 from walkback.errors import InputError, RecordError
 from walkback.protocol.again import version_of
 from walkback.protocol.judge import judge, under
@@ -50,6 +51,7 @@ class Replayed(Record):
     """The course of the run, where the record is over time; else None."""
 
 
+@known_arguments()
 def replay(
     files: str | Path | Iterable[str | Path],
     thresholds: DiagnosticThresholds | None = None,

@@ -56,7 +56,7 @@ class GrowingFile:
             raise _unreadable(self.path, error) from None
         except UnicodeDecodeError as error:
             raise RecordError(
-                f"{self.path} is no text in UTF-8 (byte {error.start + 1:,}). Expected one JSON object per line."
+                f"{self.path} is not UTF-8 text (byte {error.start + 1:,}). Expected one JSON object per line."
             ) from None
 
     def _is_whole(self, rest: bytes) -> bool:

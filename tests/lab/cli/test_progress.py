@@ -61,7 +61,7 @@ def test_the_bar_moves_within_an_epoch_and_shows_the_figures_of_the_last(shown):
     watcher.epoch_done(EpochDone(record(1, ("a", "b")), 4, 75.0))
     assert task.completed == 1
     assert "epoch 1/4" in line()
-    assert "acc 0.5432  ‖h_L‖ 1.23e+03  ‖g_L‖ 4.5e-06  (a) (b)  1 min 15 s left" in line()
+    assert "acc 54.32 %  ‖h_L‖ 1.23e+03  ‖g_L‖ 4.5e-06  (a) (b)  1 min 15 s left" in line()
 
 
 def test_a_run_of_no_epochs_has_a_bar_that_can_be_drawn(shown):
@@ -79,7 +79,7 @@ def test_a_terminal_gets_the_name_and_the_bar_and_a_file_gets_lines(monkeypatch)
             watcher.started(0, 2)
             watcher.epoch_done(EpochDone(record(1), 2, 0.0))
         text = written.getvalue()
-        assert "acc 0.5432" in text
+        assert "acc 54.32 %" in text
         assert ("3f2a resmlp-digits-dfa" in text) is terminal
         assert ("━" in text) is terminal
 

@@ -15,7 +15,7 @@ from walkback.lab.comparisons.plotted import NETWORKS, cell_of, field_of
 from walkback.lab.comparisons.presets import FIELD
 from walkback.lab.comparisons.publish import publish
 from walkback.lab.comparisons.record import COMPARISON_VERSION, READS, comparison_file, write_comparison
-from walkback.lab.comparisons.tables import difference, gamma_words, health, outcomes, scores
+from walkback.lab.comparisons.tables import depth_words, difference, gamma_words, health, outcomes, scores
 
 ROOT = Path(__file__).parents[3]
 SEEDS = (42, 123, 456)
@@ -147,6 +147,10 @@ def test_words_of_tables():
     assert outcomes(record["arms"][2], "calibrated") == "fail"
     record["arms"][2]["runs"][0]["verdicts"]["calibrated"]["outcome"] = "pass"
     assert outcomes(record["arms"][2], "calibrated") == "fail 2, pass 1"
+    frozen = record["arms"][1]
+    assert frozen["label"] == "frozen"
+    assert outcomes(frozen, "calibrated") == "–"  # it is what (d) is measured against, and has no margin
+    assert depth_words(frozen) == "is the baseline"
     assert outcomes(record["arms"][2], "june2026") == "–"
 
 

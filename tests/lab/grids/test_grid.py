@@ -193,7 +193,7 @@ def test_the_audit_holds_reports_runs_summaries_and_config(clean):
     assert GridConfig(**found["config"]).seeds == (1, 2)
     assert "8 of 8 runs done" in done.stderr
     assert "epoch 3/3" in done.stderr
-    assert "dfa, 2 seeds:" in done.stdout
+    assert "DFA, 2 seeds:" in done.stdout
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ def test_no_epochs_are_none_and_not_the_default():
         (["--preset", "resmlp_d256", "--epochs", "3"], InputError, "a preset is a whole grid"),
         (["--arch", "resmlp"], InputError, "--data, --methods must be given"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "bpp"], UnknownName, "Did you mean 'bp'"),
+        (["--arch", "resmlp", "--data", "digits", "--methods", "bp,dfa"], InputError, "Separate methods by spaces"),
         (["--arch", "resmpl", "--data", "digits", "--methods", "bp"], UnknownName, "Did you mean 'resmlp'"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "dfa:penalty"], InputError, "METHOD:OPTION=VALUE"),
         (["--arch", "resmlp", "--data", "digits", "--methods", "bp", "--set", "seed=3"], InputError, "not for a grid"),
@@ -132,10 +133,10 @@ def test_lines_and_screen_show_epoch_accuracy_and_failures():
     for event in (Began(config.run_id, 0, 2), reached(config, 1, 1.0)):
         lines(event)
         screen(event)
-    assert f"{config.name}  epoch 1/2  acc 0.2500" in file.getvalue()
+    assert f"{config.name}  epoch 1/2  acc 25.00 %" in file.getvalue()
     drawn = Console(file=io.StringIO(), width=200)
     drawn.print(screen.drawn())
-    assert "1/2    acc 0.2500" in drawn.file.getvalue()
+    assert "1/2    acc 25.00 %" in drawn.file.getvalue()
     screen(Ended(config.run_id, "the disk is full"))
     drawn.print(screen.drawn())
     assert f"{config.name} failed: the disk is full" in drawn.file.getvalue()

@@ -286,6 +286,8 @@ def test_damaged_records_are_named(made, tmp_path, damage, error, words):
 def test_unknown_studies_and_audits_without_traces_are_refused(tmp_path):
     with pytest.raises(UnknownName, match="Did you mean 'ablation'"):
         study("ablaton", RESMLP)
+    with pytest.raises(UnknownName, match=r"Known: .*\ball\b"):
+        study("nosuch", RESMLP)
     with pytest.raises(WalkbackError, match="this study reads traces"):
         study("temporal", RESMLP, "--results", tmp_path, "--markdown", tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,9 @@ def test_the_held_half_is_made_packed_opened_and_scored(tmp_path, monkeypatch):
     rates = json.loads((panel / "calibrated_rates.json").read_text())
     assert rates["held"]["found"]["frozen_blocks"] == rates["fit"]["found"]["frozen_blocks"]
     assert json.loads((results / "opened.json").read_text())[0]["networks"] == 2 + rates["held"]["flagged"]["of"]
-    assert "was opened" in (docs / "VALIDITY.md").read_text()
+    page = (docs / "VALIDITY.md").read_text()
+    assert re.search(r"The held part was first scored on \S+ at commit abc\b", page)
+    assert "scored again" not in page
     with pytest.raises(InputError, match="was opened on"):
         invoke("--open", *places, "--docs", str(docs))
 

@@ -192,7 +192,7 @@ def _estimate(comparisons: Sequence[Comparison], results: Path) -> int:
     keep_dataset()
     found = estimated(comparisons, output().print)
     path = write_whole(folder_for(results) / ESTIMATE_FILE, json_text(found))
-    output().print(f"kept in {path}")
+    output().print(f"saved to {path}")
     return 0
 
 

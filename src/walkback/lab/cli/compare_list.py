@@ -56,4 +56,4 @@ def print_comparison(record: Mapping[str, Any], path: Path, console: Console) ->
     missing = missing_runs_of(record)
     if missing:
         console.print(Text(f"missing: {'; '.join(missing[:8])}{' and more' if len(missing) > 8 else ''}", style="red"))
-    console.print(f"kept in {path}\n")
+    console.print(f"saved to {path}\n")

@@ -23,7 +23,10 @@ def demo(
     precision: PrecisionOption = None,
     device: DeviceOption = AUTO,
 ) -> int:
-    """Train a residual MLP by BP and by scaled DFA on generated data, and judge both; no download."""
+    """Train a residual MLP by BP and by scaled DFA on generated data, and judge both; no download.
+
+    Scaled DFA is this project's own variant of DFA: the credit of each sample is scaled to length 1.
+    """
     import tempfile
     import time
 

@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def evidence(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the claims as JSON to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the claims as JSON to this file.")
+    ] = None,
     page: Annotated[
         Path | None, typer.Option("--write", metavar="FILE", help="Write the page, such as docs/EVIDENCE.md.")
     ] = None,

@@ -63,4 +63,4 @@ def print_audit(audit: Mapping[str, Any], path: Path, console: Console) -> None:
                 of = "" if what == "error" else " (frozen baseline)"
                 word = "missing" if row[what] == NOT_FINISHED else "failed"
                 console.print(Text(f"{word}: {row['label']} {row['seed']}{of}: {row[what]}", style="red"))
-    console.print(f"kept in {path}\n")
+    console.print(f"saved to {path}\n")

@@ -65,6 +65,8 @@ def rows_from(word: str) -> tuple[GridRow, ...]:
     from walkback.lab.grids.grid import row_of, rows_named
 
     method, colon, options = _split(word)
+    if not colon and "," in method:
+        raise InputError(f"there is no method called {method!r}. Separate methods by spaces.")
     if not colon:
         return rows_named([method])
     pairs = [pair.partition("=") for pair in options.split(",")]

@@ -12,6 +12,7 @@ from rich.progress import Progress as Bar
 from walkback.lab.runs.epochs import EpochRecord
 from walkback.lab.runs.progress import EpochDone, Progress
 from walkback.present.console import SafeConsole
+from walkback.present.numbers import percent
 
 
 @contextmanager
@@ -73,7 +74,7 @@ class OnBar:
 
 def figures(record: EpochRecord) -> str:
     """Accuracy, ‖h_L‖ and ‖g_L‖, and which diagnostics fired."""
-    parts = [f"acc {record.accuracy:.4f}"]
+    parts = [f"acc {percent(record.accuracy)}"]
     if record.residual_norms is not None and record.bp_grad_norms is not None:
         parts += [f"‖h_L‖ {record.residual_norms[-1]:.3g}", f"‖g_L‖ {record.bp_grad_norms[-1]:.3g}"]
     if record.fired:

@@ -115,7 +115,7 @@ def _estimate(wanted: Sequence[Reproduction], results: Path) -> None:
     for table in ("seconds_per_epoch", "core_hours"):
         found[table] = table_in(path, table) | found[table]
     _kept(path, found)
-    output().print(f"kept in {path}")
+    output().print(f"saved to {path}")
 
 
 def _measure_angles(wanted: Sequence[Reproduction], store: RunStore, results: Path) -> None:

@@ -31,7 +31,9 @@ def runs(
     state: Annotated[
         str | None, typer.Option(help="Only runs in this state: running, finished or interrupted.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the list as JSON to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the list as JSON to this file.")
+    ] = None,
 ) -> int:
     """List the runs: the progress of each, its accuracy and its verdict."""
     from walkback.lab.runs.store import open_store
@@ -118,10 +120,12 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from walkback.present.numbers import percent
+
     table = Table("id", "name", "epochs", "accuracy", "state", "verdict", box=None, header_style="bold")
     table.columns[1].overflow = "fold"
     for row in rows:
-        accuracy = "" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
+        accuracy = "" if row["accuracy"] is None else percent(row["accuracy"])
         done = f"{row['epochs_done']}/{row['epochs']}"
         words = (row["id"], row["name"], done, accuracy, row["state"], _in_short(row))
         table.add_row(*map(Text, words))  # as text: what a record says is no markup

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from walkback.protocol.thresholds import DiagnosticThresholds
 
 
+NO_NETWORK = (
+    "A checkpoint alone is no network: give my_script.py:function, where the function builds the model, loads the "
+    "weights and returns (model, batches)."
+)
+WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+"""What files of weights are called; no run id ends so."""
+
+
 def is_stored(target: str) -> bool:
     """Whether the target is something that training left, and not a function to import."""
     return Path(target).exists() and not target.endswith(".py") if ":" in target else not target.endswith(".py")
@@ -89,10 +97,15 @@ def _run_at(folder: Path) -> StoredRun:
 
 
 def _find(target: str, store: RunStore) -> StoredRun:
+    if target.endswith(WEIGHTS):
+        raise RunError(f"there is no file {target}. {NO_NETWORK} Of the lab, give a run id or one of its checkpoints.")
     try:
         return store.find(target)
     except RunError as error:
-        raise RunError(f"TARGET is {target!r}: {error} Or give a checkpoint, or file.py:function.") from None
+        raise RunError(
+            f"TARGET is {target!r}: {error} Or give a checkpoint of the lab, or my_script.py:function, which returns "
+            "(model, batches)."
+        ) from None
 
 
 def _newest_file(stored: StoredRun) -> Path:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from walkback.lab.studies.audited import Audit
     from walkback.lab.studies.base import Study
 
+EVERYTHING = "all"
 NAMES = (
     "ablation, sensitivity, random-init, temporal, early-stop, penalty, partial, null, depth, width, aggregation, "
     "triangulation, false-positives, variants, or all"
@@ -43,16 +44,19 @@ def study(
 
     Prints the answer and writes it as JSON to RESULTS; with --markdown, also as a page with all answers so far.
     """
+    from walkback.errors import UnknownName, did_you_mean
     from walkback.lab.studies import STUDIES
     from walkback.lab.studies.audited import audits_in, load_audit
 
-    chosen = [STUDIES.load(each) for each in (STUDIES if name == "all" else [name])]
+    if name != EVERYTHING and name not in STUDIES:
+        raise UnknownName(f"there is no study called {name!r}. {did_you_mean(name, [EVERYTHING, *STUDIES])}")
+    chosen = [STUDIES.load(each) for each in (STUDIES if name == EVERYTHING else [name])]
     paths = list(audits or audits_in(results))
     loaded = [load_audit(path) for path in paths]
     answers: list[tuple[Study, list[dict[str, Any]], list[Any]]] = []
     for each in chosen:
         again = [load_audit(path) for path in each.outdated(results) if path not in paths and path.is_file()]
-        asked = [*_asked(each, loaded, insist=bool(audits) and name != "all"), *again]
+        asked = [*_asked(each, loaded, insist=bool(audits) and name != EVERYTHING), *again]
         made = [_answered(each, audit) for audit in asked]
         drawn = [block for result in made for block in _drawn(each, result)]  # what cannot be drawn is not kept
         answers.append((each, made, drawn))
@@ -66,7 +70,7 @@ def study(
         for block in drawn:
             output().print(block)
         if made or page:
-            output().print(f"kept in {results}" + (f", page in {page}" if page else ""))
+            output().print(f"saved to {results}" + (f", page in {page}" if page else ""))
     return 0
 
 

@@ -141,6 +141,7 @@ def _trained(config: RunConfig, store: RunStore, device: str) -> StoredRun:
 
 def _show(store: RunStore, stored: StoredRun) -> None:
     from walkback.lab.runs.baselines import finished_report
+    from walkback.present.numbers import percent
     from walkback.present.text import print_report
     from walkback.protocol.schema import naming_source
 
@@ -149,6 +150,6 @@ def _show(store: RunStore, stored: StoredRun) -> None:
         if result["ended"]:
             say(f"run {stored.run_id} {result['ended']}", err=True)
         if result["report"] is None:
-            say(f"accuracy {result['accuracy']:.4f}; no report: {result['unmeasured']}")
+            say(f"accuracy {percent(result['accuracy'])}; no report: {result['unmeasured']}")
             return
     print_report(finished_report(store, stored))

@@ -133,7 +133,7 @@ def _estimate(bench: Bench) -> int:
     path = write_whole(folder / ESTIMATE_FILE, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for name, hours in found["core_hours"].items():
         output().print(f"{name}: {hours:.2f} core-hours")
-    output().print(f"kept in {path}")
+    output().print(f"saved to {path}")
     return 0
 
 

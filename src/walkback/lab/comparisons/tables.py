@@ -15,6 +15,8 @@ Linked = Callable[[str], str]
 """The address of a run's record, by its id."""
 PANELS = ("april2026", "june2026", "calibrated")
 NONE = "–"
+BASELINE = "is the baseline"
+"""Of the frozen arm: with blocks left at random it has no depth gain, and (d) is the margin over itself."""
 
 
 def finished(arm: Record) -> list[Record]:
@@ -45,8 +47,8 @@ def scores(record: Record, address: str = "", linked: Linked | None = None) -> G
         ]
         for arm in record["arms"]
     ]
-    headings = ("method", "rates tried", "best rate", "test accuracy, %", *more, "less BP, points",
-                "less frozen, points", "runs, by seed")  # fmt: skip
+    headings = ("method", "rates tried", "best rate", "test accuracy, %", *more, "minus BP, points",
+                "minus frozen, points", "runs, by seed")  # fmt: skip
     return Grid(headings, rows, "llrr" + "r" * len(more) + "rrl")
 
 
@@ -111,7 +113,7 @@ def _loss(arm: Record) -> str:
 def depth_words(arm: Record) -> str:
     """The share of the frozen arm's errors that training the blocks removes, and in how many seeds that is shown."""
     if arm["label"] == FROZEN:
-        return "0 by definition"
+        return BASELINE
     runs = [run for run in finished(arm) if run.get("depth_gain") is not None]
     if not runs:
         return NONE
@@ -138,7 +140,9 @@ def gamma_words(arm: Record) -> str:
 
 
 def outcomes(arm: Record, panel: str) -> str:
-    """What a panel says of the seeds: `pass`, or `fail 2, pass 1`."""
+    """What a panel says of the seeds: `pass`, or `fail 2, pass 1`. The frozen arm is not judged."""
+    if arm["label"] == FROZEN:
+        return NONE
     found = [run["verdicts"][panel]["outcome"] for run in finished(arm) if panel in run.get("verdicts", {})]
     if not found:
         return NONE

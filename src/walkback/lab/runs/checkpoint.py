@@ -211,7 +211,11 @@ def load(path: str | Path) -> Checkpoint:
     except (SafetensorError, ValueError) as error:
         raise DamagedCheckpoint(f"checkpoint {source} is corrupt or cut short ({error}).") from None
     if header.get("format") != FORMAT:
-        raise RunError(f"{source} is a safetensors file, but not a walkback checkpoint. Give one that walkback wrote.")
+        raise RunError(
+            f"{source} is a safetensors file, but not a walkback checkpoint. Give one that "
+            "walkback wrote, or my_script.py:function, which builds the model, loads these weights and returns "
+            "(model, batches)."
+        )
     if header.get("version") != VERSION:
         raise RunError(
             f"{source} is a checkpoint of version {header.get('version')}, and this walkback reads {VERSION}. "
@@ -248,8 +252,8 @@ def _refuse_other_formats(source: Path) -> None:
     if start.startswith((b"PK\x03\x04", b"\x80")) and not start.endswith(b"{"):
         raise DamagedCheckpoint(
             f"{source} is a pickle (torch.save), which could run code when it is opened, so it was not. "
-            "Where you trust it, load it in a function that returns (model, batches), and run walkback diagnose "
-            "file.py:function."
+            "It is no network either. Where you trust it, load it in a function that builds the model and returns "
+            "(model, batches), and run walkback diagnose my_script.py:function."
         )
 
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
-from walkback.protocol.pairing import LARGEST_LOSS, PAIRED, Answered, Pairs, pairs_with, unpaired_reduction
+from walkback.protocol.pairing import (
+    LARGEST_LOSS,
+    PAIRED,
+    Answered,
+    Pairs,
+    on_trust,
+    pairs_with,
+    unpaired_reduction,
+    why_apart,
+)
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.wording import p_value
 
@@ -21,6 +30,7 @@ SIGNIFICANT = 0.05
 """Of McNemar's test, two-sided."""
 HALVED = 0.5
 """A test that can tell no gain from half the errors neither way cannot tell anything."""
+TRUSTED = "A list names no labels: that both are of the same samples in one order is taken on trust."
 FROZEN, RANDOM = "left at random init", "at random with the norms of the trained ones"
 
 Part = tuple["Tensor", "Tensor", "Tensor"]
@@ -36,6 +46,8 @@ class Gain:
     interval: Interval | None
     pairs: Pairs | None = None
     """None where the two were scored apart."""
+    remark: str = ""
+    """Why two lists of right answers were not paired, or what their pairing rests on."""
 
     @property
     def outcome(self) -> str:
@@ -132,7 +144,7 @@ class DepthGain(Diagnostic):
             )
         least = min(gains, key=lambda gain: gain.value if gain.value is not None else -1e9)
         others = "".join(f" Over blocks {g.over} it is {_share(g.value)}." for g in gains if g is not least)
-        return self._reading(least, f"{_words(least)}{others}")
+        return self._reading(least, f"{_words(least)}{others}{f' {least.remark}' if least.remark else ''}")
 
     def _reading(self, gain: Gain, words: str) -> Reading:
         make, case = self.reading_maker(), gain.outcome
@@ -169,29 +181,33 @@ def _gain(
 ) -> Gain | None:
     from walkback.protocol.uncertainty import LEVEL
 
-    pairs = pairs_with(measured.headline_correct, correct)
+    mine = measured.headline_correct
+    pairs = pairs_with(mine, correct)
     if pairs is not None:
-        # Against a baseline without errors any error is a loss without bounds.
-        value = pairs.error_reduction if pairs.error_reduction is not None or not pairs.second else -LARGEST_LOSS
-        return Gain(over, value, pairs.error_reduction_interval(LEVEL), pairs)
+        remark = TRUSTED if on_trust(mine, correct) else ""
+        return Gain(over, pairs.reduction_or_loss, pairs.error_reduction_interval(LEVEL), pairs, remark)
     headline = measured.headline_acc
     if headline is None or accuracy is None or measured.headline_samples is None or samples is None:
         return None
-    if accuracy >= 1:
+    if accuracy >= 1 and headline >= 1:
         return Gain(over, None, None)
     interval = unpaired_reduction(headline, measured.headline_samples, accuracy, samples, LEVEL)
-    return Gain(over, 1 - (1 - headline) / (1 - accuracy), interval)
+    value = 1 - (1 - headline) / (1 - accuracy) if accuracy < 1 else -LARGEST_LOSS
+    return Gain(over, value, interval, remark=why_apart(mine, correct))
 
 
 def _share(value: float | None) -> str:
+    if value is not None and value <= -LARGEST_LOSS:
+        return "a loss without bounds"
     return "not known" if value is None else f"{100 * value:+.1f} %".replace("-", "−")
 
 
 def _words(gain: Gain) -> str:
     if gain.value is None:
         return f"with blocks {gain.over} the network makes no error, so none can be removed."
-    if gain.pairs is not None and gain.value == -LARGEST_LOSS:
-        return f"with blocks {gain.over} the network makes no error, and with trained ones {gain.pairs.second:,}."
+    if gain.value == -LARGEST_LOSS:
+        many = "some; the two were scored apart, not in pairs" if gain.pairs is None else f"{gain.pairs.second:,}"
+        return f"with blocks {gain.over} the network makes no error, and with trained ones {many}."
     did = "removes" if gain.value >= 0 else "adds"
     words = f"training the blocks {did} {100 * abs(gain.value):.1f} % of the errors of blocks {gain.over}"
     if gain.pairs is None:

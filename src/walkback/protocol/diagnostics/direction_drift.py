@@ -65,8 +65,8 @@ class DirectionDrift(Diagnostic):
     )
     reason = "BP grad direction is drift-dominated"
     remedy = (
-        "Give (c) weight beside another firing, or where the drift share ρ (0: samples pull in different directions, "
-        "1: all in the same) is far above 0.003, which is enough for (c) to fire: healthy networks have that too."
+        "Look at the drift share ρ (0: samples pull in different directions, 1: all in the same). Near 0.003, which is "
+        "enough for (c) to fire and common in healthy networks, (c) is weak evidence; far above it, take (c) seriously."
     )
     thresholds = {  # noqa: RUF012
         "stability_drift_ceiling": Threshold(
@@ -84,7 +84,7 @@ class DirectionDrift(Diagnostic):
                  legend=_AT_THE_DIAMOND, of=lambda measured: _at_the_sites(measured)),
         Quantity("cross_batch_stability", "cosine of group means", "cosine", interval="cross_batch_stability_interval"),
         Quantity("drift_shares", "drift share ρ", "cosine", per_site=True, traced=True,
-                 interval="drift_share_intervals", heading="ρ", tex=r"$\rho$", meaning="drift share",
+                 interval="drift_share_intervals", heading="drift ρ", tex=r"drift $\rho$", meaning="drift share",
                  caption="drift share", legend=_AT_THE_DIAMOND, explains=True),
         Quantity("groups", "groups", "count"),
     )  # fmt: skip

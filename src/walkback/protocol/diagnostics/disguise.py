@@ -46,6 +46,10 @@ class Disguise(Diagnostic):
         least = min(known)
         each = " ".join(signed(cosine) for cosine in known)
         words = f"Mean cosine with the update by backpropagation, of the layers before the head: {each}."
+        if updates.other_optimizer and not make.crosses(least):
+            tell = make.reported if make.threshold is None else make.undecided
+            unlike = f"The steps were made with {updates.other_optimizer}, and this is of plain gradients"
+            return tell(least, f"{words} {unlike}: pass optimizer= to walkback.provenance.")
         if make.threshold is None:
             return make.reported(least, f"{words} No ceiling was given to judge it by.")
         return make.judged(least, reason=self.reason, fired=f"{words} {self.remedy}", passed=words)

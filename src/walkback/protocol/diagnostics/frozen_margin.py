@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from walkback.protocol.diagnostics.base import Diagnostic
 from walkback.protocol.diagnostics.declare import Quantity, Scalar, Threshold, even_grid
-from walkback.protocol.pairing import Answered, pairs_with
+from walkback.protocol.pairing import Answered, pairs_with, why_apart
 from walkback.protocol.records import Interval, Measurements, Reading
 from walkback.protocol.scores import Score
 from walkback.protocol.wording import written
@@ -117,14 +117,16 @@ class FrozenMargin(Diagnostic):
         margin_pp = 100 * (headline - baseline)
         words, interval = _gained(margin_pp, f"{abs(margin_pp):.2f} pp"), _interval(measured)
         near = SENSITIVE if _near(make.threshold, margin_pp, interval) else ""
+        why = why_apart(measured.headline_correct, measured.frozen_baseline_correct)
+        apart = f" {why}" if why else ""
         case = EASY if min(headline, baseline) > NEARLY_PERFECT else CLOSE if near else ""
         if not case and (interval.high < 0 if interval is not None else margin_pp <= -NEAR):
             case, words = HARMFUL, f"{-margin_pp:.2f} points worse than with random blocks: training them did harm"
         return make.judged(
             margin_pp,
             reason=self.reason,
-            fired=f"{words}." if case == HARMFUL else f"{words}: they add nothing that counts.{near}",
-            passed=f"{words}.{near}",
+            fired=f"{words}.{apart}" if case == HARMFUL else f"{words}: they add nothing that counts.{near}{apart}",
+            passed=f"{words}.{near}{apart}",
             interval=interval,
             case=case,
         )
@@ -186,7 +188,10 @@ def _interval(measured: Measurements) -> Interval | None:
 
     m = measured
     pairs = pairs_with(m.headline_correct, m.frozen_baseline_correct)
-    if pairs is not None and _is_theirs(m.headline_correct, m.headline_acc):
+    theirs = _is_theirs(m.headline_correct, m.headline_acc) and _is_theirs(
+        m.frozen_baseline_correct, m.frozen_baseline_acc
+    )
+    if pairs is not None and theirs:
         return pairs.difference_interval(LEVEL)
     if m.headline_samples is None or m.frozen_baseline_samples is None:
         return None

@@ -35,7 +35,7 @@ class HeadlineCheck(Diagnostic):
 
     def judge(self, measured: Measurements) -> Reading:
         """FIRE where the two are too far apart; reported where no ceiling is given."""
-        make, claimed, counted = self.reading_maker(), measured.headline_acc, measured.headline_correct
+        make, claimed, counted = self.reading_maker(), measured.headline_acc, measured.answered
         if claimed is not None and claimed - claimed != 0:
             return make.non_finite("the claimed accuracy is not a number", value=claimed)
         if claimed is None or counted is None:
@@ -44,8 +44,10 @@ class HeadlineCheck(Diagnostic):
         error = sqrt(smoothed * (1 - smoothed) / counted.samples)
         gap = abs(claimed - counted.share) / error
         words = (
-            f"{100 * claimed:.2f} % is claimed, and {100 * counted.share:.2f} % of {counted.samples:,} samples were "
-            f"answered rightly: {written(gap)} standard errors apart."
+            f"No other accuracy is claimed than the one on these {counted.samples:,} samples."
+            if claimed == counted.share
+            else f"{100 * claimed:.2f} % is claimed, and {100 * counted.share:.2f} % of {counted.samples:,} samples "
+            f"were answered rightly: {written(gap)} standard errors apart."
         )
         if make.threshold is None:
             return make.reported(gap, f"{words} No ceiling was given to judge it by.")

@@ -12,6 +12,7 @@ from walkback.protocol.diagnostics.base import Diagnostic, Listed
 from walkback.protocol.diagnostics.declare import Quantity, Threshold, even_grid
 from walkback.protocol.pairing import Answered, Pairs
 from walkback.protocol.records import Interval, Measurements, Reading, Readouts
+from walkback.protocol.wording import counted
 
 NOT_ASKED = "Linear readouts were not asked for: pass readouts=True."
 GRID = even_grid(-1.0, 0.9, 0.02)
@@ -41,20 +42,21 @@ class OfReadouts(Diagnostic):
         if numbers is not None and (numbers[0] != 0 or numbers[-1] != measured.last_site):
             return make.not_measured("It is read at the first and the last site, and one of them was left out.")
         pairs = Pairs.of(*self.answers(readouts))
-        interval = gain_interval(pairs, readouts)
-        if pairs.error_reduction is None or interval is None:
+        value, interval = pairs.reduction_or_loss, gain_interval(pairs, readouts)
+        if value is None or interval is None:
             return make.reported(None, f"There are no errors of {self.over}, so none can be removed.")
         sentence = f"{self._words(pairs)} {accuracies_in_words(readouts)}"
         if make.threshold is None:
-            told = make.reported(pairs.error_reduction, f"{sentence} No threshold was set.")
+            told = make.reported(value, f"{sentence} No threshold was set.")
             return told.model_copy(update={"interval": interval})
         return make.judged(
-            pairs.error_reduction, reason=self.reason, fired=f"{sentence} {self.remedy}".strip(), passed=sentence,
-            interval=interval,
+            value, reason=self.reason, fired=f"{sentence} {self.remedy}".strip(), passed=sentence, interval=interval,
         )  # fmt: skip
 
     def _words(self, pairs: Pairs) -> str:
-        gain = pairs.error_reduction or 0.0
+        if pairs.error_reduction is None:
+            return f"{self.did} makes {counted(pairs.second, 'error')}, and {self.over} none."
+        gain = pairs.error_reduction
         verb = "removes" if gain >= 0 else "adds"
         points = f"{100 * pairs.difference:+.1f} pp".replace("-", "−")
         return f"{self.did} {verb} {100 * abs(gain):.1f} % of the errors of {self.over} ({points})."

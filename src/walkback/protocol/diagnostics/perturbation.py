@@ -41,12 +41,12 @@ class Perturbation(Diagnostic):
     quantities = (
         Quantity("perturbation_rho", "perturbation ρ", "cosine", per_site=True, traced=True, signed=True,
                  interval="perturbation_rho_intervals", mean_interval="perturbation_rho_mean_interval",
-                 intervals_traced=True, csv="rho", tex=r"perturbation $\rho$",
+                 intervals_traced=True, heading="perturb. ρ", csv="rho", tex=r"perturbation $\rho$",
                  meaning="correlation of what the credit predicts with what the loss does, for steps of 0.001",
                  legend="1: the credit predicts every change of the loss; 0: it predicts none."),
         Quantity("scaled_rho", "perturbation ρ, scaled step", "cosine", per_site=True, traced=True, signed=True,
                  interval="scaled_rho_intervals", mean_interval="scaled_rho_mean_interval", intervals_traced=True,
-                 heading="ρ, scaled", csv="scaled_rho", tex=r"$\rho$, scaled",
+                 heading="perturb. ρ, scaled", csv="scaled_rho", tex=r"perturb.\ $\rho$, scaled",
                  meaning="the same for steps in proportion to the stream, and credit of RMS 1 in each sample"),
     )  # fmt: skip
     scalars = (

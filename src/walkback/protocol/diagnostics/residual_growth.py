@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from walkback.protocol.capture import Capture
 
 
+FROM_ZERO = "growth from 0"
+
+
 class ResidualGrowth(Diagnostic):
     """Growth of block l is median‖h_l‖ / median‖h_{l−1}‖; the largest one counts.
 
@@ -32,6 +35,10 @@ class ResidualGrowth(Diagnostic):
     subject = "the growth of the signal"
     reason = "residual stream exploded"
     remedy = BOUND_THE_STREAM
+    case_remedies = {  # noqa: RUF012
+        FROM_ZERO: "Check what was measured there: a hidden state of exactly 0 is rare. Is it an empty state of a "
+        "recurrence, or a column of a log that was never filled? Name the blocks (blocks=) if the stream begins later."
+    }
     thresholds = {  # noqa: RUF012
         "h_norm_explosion_ratio": Threshold(
             50.0, ">", "growth of one block", above=0, unit="×", axis="log", sweep=log_grid(0, 8),
@@ -96,7 +103,7 @@ class ResidualGrowth(Diagnostic):
         site = broken if broken is not None else first_non_finite(norms)
         if site is not None:
             # What has no block before it is the input of block 1, whose growth then is no number.
-            whose = "" if site else ", so the growth of block 1 is no number"
+            whose = "" if site else ", so the growth of block 1 is undefined"
             return make.non_finite(
                 f"h_{site} holds NaN or Inf{whose}", value=measured.max_per_block_growth, site=max(site, 1)
             )
@@ -107,10 +114,15 @@ class ResidualGrowth(Diagnostic):
         block = growths.index(largest) + 1
         if measured.site_numbers is not None:
             return self._over_several_blocks(make, measured, block)
+        from_zero = norms[block - 1] == 0
+        exploded = f"Block {block} multiplies the median ‖h‖ by {written(largest)}: the residual stream exploded there."
         return make.judged(
             largest,
             reason=ResidualGrowth.reason,
-            fired=f"Block {block} multiplies the median ‖h‖ by {written(largest)}: the residual stream exploded there.",
+            case=FROM_ZERO if from_zero else "",
+            fired=f"The median ‖h‖ is exactly 0 before block {block}, and growth from 0 is infinite."
+            if from_zero
+            else exploded,
             passed=f"No block multiplies the median ‖h‖ by more than {written(largest)} (block {block}).",
             interval=largest_growth_interval(measured.residual_norm_intervals),
             site=block,

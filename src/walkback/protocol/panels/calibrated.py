@@ -17,6 +17,8 @@ from walkback.protocol.diagnostics.known import by_letter
 from walkback.protocol.panels.base import MISSING, Member, Panel
 from walkback.protocol.panels.rates import Rates
 from walkback.protocol.records import Measurements, PanelVerdict, Reading, State
+from walkback.protocol.reduction import AT_CLASS_TOKEN
+from walkback.protocol.wording import written
 from walkback.protocol.words import Outcome
 from walkback.registry import DIAGNOSTICS
 
@@ -65,6 +67,18 @@ MEANINGS: dict[Outcome, str] = {
     "incomplete": "Nothing fires, and what the blocks add is not known: there is no linear readout, and no depth gain "
     "that shows a gain.",
 }
+HARMS = (
+    "Nothing that decides fires. But the network is worse than with its blocks at random: training them harms, which "
+    "this panel leaves open without a linear readout."
+)
+"""Of an incomplete verdict where depth gain was measured, and is below 0."""
+NOT_ALL = "Nothing fires, and what the blocks add is known. But {some} that decides was measured."
+TOKEN = (
+    "No error rate is known for this verdict: (a) is read at the class token, which may begin at next to nothing, and "
+    "then any block multiplies it. Over all tokens the stream grows to {growth} times its size. The class tokens of "
+    "the bench began larger."
+)
+"""Of a failure by (a) alone that all tokens do not bear out."""
 
 
 class Calibrated(Panel):
@@ -78,6 +92,8 @@ class Calibrated(Panel):
         verdict = super().verdict(found, require_all)
         if verdict.outcome != "fail" and not depth_known(found):
             depth = tuple(by_name(name) for name in DEPTH_DIAGNOSTICS)
+            if harmful(found):
+                depth = depth[1:]  # what depth gain says is decided, and speaks for no pass
             # Of a log nothing that decides may be known; what the blocks add is not known of it either.
             missing = () if verdict.outcome == "pass" else verdict.decided_by
             behind = (*depth, *(letter for letter in missing if letter not in depth))
@@ -104,7 +120,8 @@ class Calibrated(Panel):
         gaps = list(dict.fromkeys((*behind, *missing)))
         rates = Rates.load(RATES_FILE)
         seen = [r.letter for r in readings if r.state not in MISSING and self._decides(r.letter)] if gaps else None
-        said = {"meaning": MEANINGS[verdict.outcome], "error rates": rates.in_words(measured, seen)}
+        said = {"meaning": self._meaning(verdict, readings)}
+        said["error rates"] = _of_the_token(verdict, readings, measured) or rates.in_words(measured, seen)
         if is_backpropagation(measured.claimed_rule):
             gaps = [letter for letter in gaps if letter != by_name("disguise")]  # it is under no other name
         if verdict.outcome == "pass" and gaps:
@@ -119,6 +136,15 @@ class Calibrated(Panel):
             asked |= {r.letter: "" if r.case == HARMFUL else ASKED_MORE for r in known}
             said["to ask for"] = f"{'; '.join(dict.fromkeys(asked[letter] for letter in gaps if asked[letter]))}."
         return said
+
+    def _meaning(self, verdict: PanelVerdict, readings: Sequence[Reading]) -> str:
+        """What the outcome means; of an incomplete one, why it is so."""
+        if verdict.outcome != "incomplete":
+            return MEANINGS[verdict.outcome]
+        if depth_known(readings):
+            decided = any(r.state not in MISSING for r in readings if self._decides(r.letter))
+            return NOT_ALL.format(some="not all" if decided else "nothing")
+        return HARMS if harmful(readings) else MEANINGS["incomplete"]
 
     def _decides(self, letter: str) -> bool:
         member = self.member(letter)
@@ -138,6 +164,20 @@ def depth_known(readings: Iterable[Reading]) -> bool:
     return any(
         (r.letter in readouts and r.state not in MISSING) or (r.letter == gain and r.case == GAINS) for r in readings
     )
+
+
+def harmful(readings: Iterable[Reading]) -> bool:
+    """Whether depth gain says that training the blocks harms."""
+    return any(r.letter == by_name("depth_gain") and r.case == HARMFUL for r in readings)
+
+
+def _of_the_token(verdict: PanelVerdict, readings: Sequence[Reading], measured: Measurements) -> str:
+    """That no rate is known of a failure by the growth of the class token alone; empty of other verdicts."""
+    at_token = AT_CLASS_TOKEN in (measured.site_reduction or "")
+    if not at_token or verdict.outcome != "fail" or verdict.decided_by != (by_name("residual_growth"),):
+        return ""
+    whole = next((r for r in readings if r.letter == by_name("total_growth") and r.state is State.PASS), None)
+    return TOKEN.format(growth=written(whole.value)) if whole is not None and whole.value is not None else ""
 
 
 def by_name(diagnostic: str) -> str:

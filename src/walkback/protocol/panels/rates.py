@@ -179,9 +179,9 @@ def _loaded(path: Path, changed: int) -> Rates:
 def outside_of(known: Range, measured: Measurements) -> str:
     """In what a network lies outside of the bench, in a clause; empty where it does not."""
     if measured.headline_score is not None or measured.frozen_baseline_score is not None:
-        return "its score is no accuracy, and the bench's are"
+        return "its score is not an accuracy, as those of the bench are"
     if measured.perplexity is not None or measured.headline_answers is not None:
-        return "its samples have several answers each, and the bench's have one"
+        return "its samples have several answers each, where those of the bench have one"
     parts = []
     for name, value in _sizes(measured).items():
         low, high = getattr(known, name)

@@ -197,5 +197,5 @@ def keep(archive: Archive[Content], content: Content, root: Path | str | None, s
             f"{archive.name} was read, but cannot be kept in {file.parent} ({error}). "
             f"Free some space, or set {CACHE_VARIABLE} to a directory that can be written."
         ) from None
-    say(f"{archive.name}: kept in {file} ({file.stat().st_size / 1e6:.0f} MB)")
+    say(f"{archive.name}: saved to {file} ({file.stat().st_size / 1e6:.0f} MB)")
     return content
