@@ -61,7 +61,7 @@ def of_diagnose(found: dict[str, Any]) -> list[Row]:
     ]
     return rows + [
         Row(f"diagnose with {name}, {found['of']}", "diagnose without", r["ratio"], None, spread(r))
-        for name, r in found["on_request"].items()
+        for name, r in found.get("on_request", {}).items()  # records of before have none
     ]
 
 
@@ -241,6 +241,10 @@ WHY = {
     "diagnose, resmlp": "most of it is the forward pass and the way back to h_0, which it cannot do without; what is "
     "over the limit are costs that a network this small does not hide: the fp64 pass, the look at the structure, "
     "intervals",
+    "diagnose, vit_mini": "most of it is the forward pass and the way back to h_0; attention and norms have few weight "
+    "gradients, which are all that it saves",
+    "diagnose, Hugging Face ViT": "as for vit_mini; and the check of the gradient in fp64, which is made once, weighs "
+    "more on few samples than on the 1,280 of the protocol",
     "training step, walkback, default budget": "the budget is kept by the monitor's own clock, which does not see what "
     "its passes cost the training after them, in caches gone cold",
     "growth of diagnose's memory": "a peak has a part that does not grow, smaller here than in a step, and of two "

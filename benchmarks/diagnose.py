@@ -52,10 +52,9 @@ def hugging_face_vit() -> nn.Module:
 CASES = {
     "resmlp d=256, 4 blocks": Case(zoo("resmlp"), 32, 128, 10, 0.62),
     "vit_mini d=128, 4 blocks": Case(zoo("vit_mini"), 32, 128, 10, 0.75),
-    "Hugging Face ViT d=384, 12 layers, 96 × 96, batches of 16": Case(hugging_face_vit, 96, 16, 8, 0.75, 0.4),
-    "Hugging Face ViT d=384, 12 layers, 96 × 96, batches of 64": Case(hugging_face_vit, 96, 64, 2, 0.75, 0.4),
-    "resmlp d=256, 4 blocks, 64 samples in all": Case(zoo("resmlp"), 32, 64, 1, 1.0, 4.0),
-    "vit_mini d=128, 4 blocks, 64 samples in all": Case(zoo("vit_mini"), 32, 64, 1, 1.0, 4.0),
+    "Hugging Face ViT d=384, 12 layers, 96 × 96, batches of 16": Case(hugging_face_vit, 96, 16, 10, 0.75, 0.4),
+    "Hugging Face ViT d=384, 12 layers, 96 × 96, batches of 64": Case(hugging_face_vit, 96, 64, 10, 0.75, 0.2),
+    "Hugging Face ViT d=384, 12 layers, 96 × 96, 64 samples in all": Case(hugging_face_vit, 96, 64, 1, 1.0),
 }
 EXTRAS: dict[str, dict[str, Any]] = {
     "readouts": {"readouts": True},

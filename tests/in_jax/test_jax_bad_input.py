@@ -74,6 +74,7 @@ def mixing(params, h):
         ({"tokens": "first"}, InputError, "token reduction"),
         ({"initial": {"stem": 1}}, InputError, "structure"),
         ({"initial": jax.tree.map(lambda a: a[:2], net.parameters())}, InputError, "shape"),
+        ({"initial": jax.tree.map(lambda a: a * float("nan"), net.parameters())}, InputError, "holds NaN or Inf in "),
         ({"max_batches": 0}, BatchError, "max_batches"),
     ],
 )  # fmt: skip

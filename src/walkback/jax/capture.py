@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkback.jax.batches import Batch
-from walkback.jax.losses import Whole, classes_of, cross_entropy_error, factors, require_classes
+from walkback.jax.losses import Whole, classes_of, cross_entropy_error, factors, indices_of, require_classes
 from walkback.jax.numbers import Array, Doubles, broken, doubles, norms, rows, site_norms, vectors
 from walkback.jax.precision import host
 from walkback.jax.program import Pass, Program, ran
@@ -136,8 +136,8 @@ def captured(program: Program, seen: Pass, batch: Batch, reduction: TokenReducti
     logits, error = host(seen.logits)[:count], host(seen.error)[:count]
     classes = classes_of(batch.targets, logits.shape)
     if program.loss is None:
-        assert classes is not None
-        scale, error = factors(doubles(logits), classes), cross_entropy_error(doubles(logits), classes)
+        known = require_classes(batch.targets, logits.shape)
+        scale, error = factors(doubles(logits), known), cross_entropy_error(doubles(logits), known)
     else:
         scale = np.exp2(doubles(seen.exponent)[:count])
         error = doubles(error) * rows(scale, error)
@@ -183,7 +183,7 @@ def capture_stream(program: Program, params: Any, batch: Batch, reduction: Token
     logits = host(found)
     classes = classes_of(batch.targets, logits.shape)
     error = np.full(logits.shape, np.nan)
-    if program.loss is None and classes is not None and logits.ndim in (2, 3):
+    if program.loss is None and indices_of(batch.targets, logits.shape) is not None and logits.ndim in (2, 3):
         error = cross_entropy_error(doubles(logits), require_classes(batch.targets, logits.shape))
     hiddens = tuple(map(host, sites))
     return Capture(hiddens, logits, batch.targets, classes, (), np.ones(batch.size), error, reduction, offset)

@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from walkback.errors import InputError
 from walkback.jax.batches import Batch
 from walkback.jax.numbers import doubles
 from walkback.jax.precision import is_floating
 from walkback.jax.program import Program
+from walkback.jax.through import PRIMITIVES
 from walkback.protocol.sizes import LOOK_SAMPLES
 
 Part = list[tuple[int, Any]]
@@ -58,6 +60,38 @@ def _output(program: Program, tree: Any, few: Batch, held: dict[int, Any], stage
     """What a stage computes, with the site before it held fixed."""
     logits, hiddens = program.network.run(jax.tree.unflatten(tree, leaves), few.inputs, {}, held)
     return hiddens[stage] if stage < len(hiddens) else logits
+
+
+def unread(program: Program, params: Any, batch: Batch) -> tuple[str, ...]:
+    """The floating-point leaves that the logits do not depend on; refused where that is all of them.
+
+    What functions read elsewhere was compiled as it was when they were first called.
+    """
+    read = _read(program.found(params, batch.inputs).jaxpr, {0})
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    floating = [(place, jax.tree_util.keystr(path)) for place, (path, leaf) in enumerate(leaves) if is_floating(leaf)]
+    idle = tuple(name for place, name in floating if place not in read)
+    if len(idle) == len(floating):
+        raise InputError(
+            f"nothing of params ({len(idle)} arrays of floating-point numbers) reaches the logits: the functions take "
+            "their weights from elsewhere, so that later changes of them would not be measured. Expected functions of "
+            "(params, h) that read their weights from params. For a model made of modules, see "
+            "walkback.jax.equinox_sites and nnx_sites."
+        )
+    return idle
+
+
+def _read(jaxpr: Any, wanted: set[int]) -> set[int]:
+    """Which inputs some outputs are computed from; what a declared derivative takes counts as read."""
+    needed = {var for place, var in enumerate(jaxpr.outvars) if place in wanted and _hashable(var)}
+    for eqn in reversed(jaxpr.eqns):
+        used = {place for place, var in enumerate(eqn.outvars) if var in needed}
+        if not used:
+            continue
+        inner = None if PRIMITIVES.get(eqn.primitive.name) else _called(eqn)
+        places = range(len(eqn.invars)) if inner is None else _read(inner, used)
+        needed.update(eqn.invars[place] for place in places if _hashable(eqn.invars[place]))
+    return {place for place, var in enumerate(jaxpr.invars) if var in needed}
 
 
 def _reaches(jaxpr: Any, marked: set[Any]) -> list[int]:

@@ -13,7 +13,7 @@ from walkback.jax.batches import Batch
 from walkback.jax.capture import Capture, capture_stream
 from walkback.jax.dependence import parts_of
 from walkback.jax.numbers import Doubles, doubles, norms
-from walkback.jax.precision import refuse_tracers
+from walkback.jax.precision import is_floating, refuse_tracers
 from walkback.jax.program import Program
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.sizes import INITIAL_SAMPLES
@@ -31,6 +31,16 @@ def check_initial(initial: Any, params: Any, what: str = "initial=") -> None:
             raise InputError(
                 f"{what} is of another network: {jax.tree_util.keystr(path)} has the shape {np.shape(before)} there, "
                 f"and {np.shape(now)} in params. Give the parameters of this network."
+            )
+
+
+def check_finite(initial: Any) -> None:
+    """Refuse parameters that no training begins with."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(initial):
+        if is_floating(leaf) and not np.isfinite(doubles(leaf)).all():
+            raise InputError(
+                f"initial= holds NaN or Inf in {jax.tree_util.keystr(path)}, and no training begins there. Give the "
+                "parameters that this network began with."
             )
 
 

@@ -22,7 +22,16 @@ Whole = NDArray[np.int64]
 
 
 def classes_of(targets: NDArray[Any], logits: tuple[int, ...]) -> Whole | None:
-    """Targets as class indices, whether they are these or one-hot rows; None where they are neither."""
+    """Targets as classes of the logits beside them; None where they are none. Of one number nothing is chosen."""
+    known = indices_of(targets, logits)
+    if known is None or logits[-1] < 2:
+        return None
+    scored = known[known != IGNORED]
+    return known if not scored.size or 0 <= scored.min() <= scored.max() < logits[-1] else None
+
+
+def indices_of(targets: NDArray[Any], logits: tuple[int, ...]) -> Whole | None:
+    """Targets as whole numbers, whether they are these or one-hot rows; None where they are neither."""
     if targets.dtype.kind in "iu" and targets.shape == logits[:-1]:
         return targets.astype(np.int64)
     if targets.shape == logits and len(logits) > 1 and logits[-1] > 1 and targets.dtype.kind in "iufbV":
@@ -35,7 +44,7 @@ def classes_of(targets: NDArray[Any], logits: tuple[int, ...]) -> Whole | None:
 
 def require_classes(targets: NDArray[Any], logits: tuple[int, ...]) -> Whole:
     """The classes that cross-entropy needs; anything else is refused."""
-    known = classes_of(targets, logits)
+    known = indices_of(targets, logits)
     if known is None or len(logits) not in (2, 3):
         soft = targets.shape == logits and targets.dtype.kind in "fV"
         raise BatchError(
@@ -47,6 +56,12 @@ def require_classes(targets: NDArray[Any], logits: tuple[int, ...]) -> Whole:
         )
     scored = known[known != IGNORED] if len(logits) == 3 else known
     if scored.size and not 0 <= scored.min() <= scored.max() < logits[-1]:
+        if logits[-1] == 1:
+            raise BatchError(
+                f"the labels run from {scored.min()} to {scored.max()}, but the network gives one number for each; "
+                "expected two classes or more. Pass loss=, the loss that the network was trained with, such as "
+                "lambda logits, y: optax.sigmoid_binary_cross_entropy(logits[:, 0], y)."
+            )
         raise BatchError(
             f"the labels run from {scored.min()} to {scored.max()}, but the network has {logits[-1]} classes; expected "
             f"0 … {logits[-1] - 1}."
@@ -71,7 +86,8 @@ def unit_error(logits: Any, classes: Any) -> Any:
 
 def _others(np_: Any, logits: Any, classes: Any) -> tuple[Any, Any, Any]:
     """Where the wrong classes are, the largest logit among them, and log of what a token weighs in its sample."""
-    others = np_.arange(logits.shape[-1]) != classes[..., None]
+    numbers = np_.arange(logits.shape[-1]).reshape(*[1] * classes.ndim, -1)  # ranks may not be promoted
+    others = numbers != classes[..., None]
     largest = np_.where(others, logits, -np_.inf).max(axis=-1)
     if logits.ndim == 2:
         return others, largest, np_.zeros_like(largest)
@@ -186,15 +202,13 @@ class Answers:
 
     @classmethod
     def of(cls, logits: NDArray[Any], classes: Whole) -> Answers:
-        """Count; a row with NaN is answered wrongly."""
+        """Count, of classes that are known; a row with NaN is answered wrongly."""
         wide = doubles(logits)
         scored, known = classes != IGNORED, ~np.isnan(wide).any(axis=-1)
         right = (np.where(np.isnan(wide), -np.inf, wide).argmax(axis=-1) == classes) & known
-        in_range = not scored.any() or 0 <= classes[scored].min() <= classes[scored].max() < wide.shape[-1]
-        surprise = _surprise(logits, classes) if wide.ndim == 3 and in_range else None
+        surprise = _surprise(logits, classes) if wide.ndim == 3 else None
         samples = int(scored.reshape(len(scored), -1).any(axis=1).sum())
-        choices = wide.shape[-1] if wide.shape[-1] > 1 else None
-        return cls(right[scored], classes[scored], samples, surprise, choices)
+        return cls(right[scored], classes[scored], samples, surprise, wide.shape[-1])
 
 
 def _surprise(logits: NDArray[Any], classes: Whole) -> float:

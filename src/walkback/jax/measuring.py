@@ -12,9 +12,9 @@ from walkback.jax.alignment import AlignmentMeter
 from walkback.jax.batches import read_batches
 from walkback.jax.credit import CreditFunction
 from walkback.jax.functional import FunctionalMeter
-from walkback.jax.initial import InitialMeter, check_initial
+from walkback.jax.initial import InitialMeter, check_finite, check_initial
 from walkback.jax.losses import Loss
-from walkback.jax.network import Stage, network_of
+from walkback.jax.network import Stage, network_of, require_hashable
 from walkback.jax.overlap import OverlapMeter
 from walkback.jax.precision import is_floating, refuse_tracers
 from walkback.jax.readouts import ReadoutMeter
@@ -132,7 +132,7 @@ def diagnose(
     fields = _fields(session, batches, train_batches, max_batches)
     remarks = session.warnings() + given.warnings(fields, seed)
     return judge(
-        Measurements(**fields | given.fields()),
+        Measurements(**fields | given.fields(fields)),
         thresholds,
         panel=panel,
         method_name=method_name,
@@ -167,12 +167,15 @@ def session_of(
         raise InputError(f"apply is {type(apply).__name__}; expected a function of (params, inputs) that gives logits.")
     if loss is not None and not callable(loss):
         raise InputError(f"loss= is a {type(loss).__name__}; expected a function of (logits, targets).")
+    require_hashable("apply", apply)
+    require_hashable("loss=", loss)
     check_params(params)
     _check_gradients(gradients, credit, reference)
     if functional is not None and credit is None:
         raise InputError("functional= tests a credit, and none was given. Pass credit= too.")
     if initial is not None:
         check_initial(initial, params)
+        check_finite(initial)
     return Session(
         apply,
         network_of(blocks, stem, head),
@@ -196,6 +199,13 @@ def check_params(params: Any) -> None:
     abstract = next((leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)), None)
     if abstract is not None:
         raise InputError("params holds shapes without values (jax.ShapeDtypeStruct). Give the trained arrays.")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
+            where = jax.tree_util.keystr(path) or "the tree itself"
+            raise InputError(
+                f"params holds a {type(leaf).__name__} ({where}); expected arrays and numbers alone. Leave it out; of "
+                "an Equinox model, eqx.filter(model, eqx.is_array) or walkback.jax.equinox_sites takes the arrays."
+            )
     if not any(is_floating(leaf) for leaf in leaves):
         raise InputError(
             f"params holds no floating-point array ({len(leaves)} leaves); expected the tree of the trained parameters."

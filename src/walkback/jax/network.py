@@ -88,7 +88,20 @@ def composed(blocks: Any, stem: Stage | None, head: Stage | None) -> Composed:
     for name, stage in [("stem", stem), *named.items(), ("head", head)]:
         if not callable(stage) and (name in named or stage is not None):
             raise BlocksError(f"{name} is {type(stage).__name__}; expected a function of (params, h) that returns h.")
+        require_hashable(name, stage)
     return Composed(stem, tuple(named.values()), head, tuple(map(str, named)))
+
+
+def require_hashable(name: str, stage: Any) -> None:
+    """Refuse what cannot be found again among the functions that were compiled before."""
+    try:
+        hash(stage)
+    except TypeError as error:
+        raise InputError(
+            f"{name} is a {type(stage).__name__} that has no hash ({error}), and what JAX compiled for it could not be "
+            "found again. Expected a plain function that reads its weights from params. For blocks of an Equinox "
+            "model, see walkback.jax.equinox_sites; a dataclass without arrays can be made with frozen=True."
+        ) from error
 
 
 def _named(blocks: Any) -> dict[str, Any]:

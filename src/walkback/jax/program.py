@@ -58,7 +58,7 @@ class Program:
 
     def logits_shape(self, params: Any, inputs: Any) -> tuple[int, ...]:
         """Of the logits for such inputs; nothing is computed."""
-        key = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(inputs))
+        key = _kind_of(params, inputs)
         if key not in self._shapes:
             self._shapes[key] = tuple(jax.eval_shape(self.stream, params, inputs)[0].shape)
         return self._shapes[key]
@@ -104,11 +104,17 @@ class Program:
     def found(self, params: Any, inputs: Any, instead: Values | None = None) -> Found:
         """What the network computes, as it is declared; from a site on, where one is given."""
         given = (params, inputs, dict(instead or {}))
-        key = (jax.tree.structure(given), *((np.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(given)))
+        key = _kind_of(*given)
         if key not in self._found:
             jaxpr = jaxpr_of(lambda *some: self.network.run(some[0], some[1], {}, some[2]), *given)
             self._found[key] = Found.of(jaxpr)
         return self._found[key]
+
+
+def _kind_of(*given: Any) -> Any:
+    """Structure, shapes and dtypes: what JAX compiles a function anew for."""
+    leaves, tree = jax.tree.flatten(given)
+    return tree, *((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
 
 
 def row_norms(site: Any) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from walkback.errors import BlocksError, InputError, WalkbackError
 from walkback.jax.batches import Batch
 from walkback.jax.capture import Capture, capture, capture_stream
+from walkback.jax.dependence import unread
 from walkback.jax.doubled import SAME_IN_DOUBLE, Doubled, Refused, apart_by
 from walkback.jax.gradient_check import Candidate
 from walkback.jax.network import Composed, Network, Stage, Stages, composed
@@ -50,6 +51,8 @@ class Reference:
     """Whether gradients are measured at all."""
     judged: bool = True
     """Whether they stand for the true ones, so that (b) and (c) are judged on them."""
+    unread: tuple[str, ...] = ()
+    """The parameters that the logits of the network do not depend on."""
 
     @property
     def twin(self) -> bool:
@@ -95,6 +98,13 @@ def find_reference(
     """The reference that was asked for, checked on the first samples of a batch, as is that apply is its parts."""
     program = program_of(network, loss)
     some = batch.first(min(REFERENCE_SAMPLES, batch.size))
+    found = _asked_for(apply, network, program, params, some, asked, gradients)
+    return replace(found, unread=unread(program, params, some))
+
+
+def _asked_for(
+    apply: Stage, network: Network, program: Program, params: Any, some: Batch, asked: Any, gradients: bool
+) -> Reference:
     if not gradients:
         _in_double(program, params, some, lambda doubled: doubled.looked(apply))
         check = ReferenceCheck(candidate="none", reason=NO_GRADIENTS)

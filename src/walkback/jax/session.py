@@ -21,7 +21,7 @@ from walkback.jax.functional import FunctionalMeter
 from walkback.jax.initial import InitialMeter
 from walkback.jax.losses import Loss, are_probabilities
 from walkback.jax.network import Network, Tapped
-from walkback.jax.numbers import cosines, vectors
+from walkback.jax.numbers import cosines, doubles, vectors
 from walkback.jax.precision import dtype_name
 from walkback.jax.readouts import ReadoutMeter
 from walkback.jax.reference import Reference, default_reduction, find_reference
@@ -29,10 +29,19 @@ from walkback.protocol.diagnostics.known import known
 from walkback.protocol.records import Alignment
 from walkback.protocol.reduction import TokenReduction
 from walkback.protocol.reference_words import NO_ALIGNMENT
+from walkback.protocol.sizes import GONE
 
 OTHERS = (
     "{names} of other packages measure tensors of torch, and were left out: on JAX, walkback has its own diagnostics."
 )
+
+UNREAD = (
+    "The logits do not depend on {names} of params. A function that takes these weights from elsewhere is measured "
+    "with those that it had when it was first called: let it read them from params. If the network does without them, "
+    "leave them out."
+)
+NAMED = 4
+"""How many parameters a remark names."""
 
 
 @dataclass
@@ -113,7 +122,7 @@ class Session:
         """What a reader should know about the credit, and about diagnostics that were left out."""
         assert self.found is not None
         told = self.meter.warnings(self.samples, self.found.check.passed is True) if self.meter is not None else []
-        return told + left_out()
+        return _never_read(self.found.unread) + told + left_out()
 
     def provenance(self) -> dict[str, str]:
         """What a reader needs to measure the same again."""
@@ -131,6 +140,12 @@ class Session:
             "device": device,
             "precision": dtype_name(self.params),
         }
+
+
+def _never_read(names: tuple[str, ...]) -> list[str]:
+    """That some parameters play no part in the network, in a sentence; none where all do."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [UNREAD.format(names=", ".join(names[:NAMED]) + more)] if names else []
 
 
 def left_out() -> list[str]:
@@ -165,6 +180,6 @@ def _agreements(seen: Capture, exact: Capture) -> Iterable[float]:
         mine = vectors(seen.reduction, rounded)[: exact.samples]
         other = vectors(seen.reduction, doubled)
         each = cosines(mine, other)
-        both_zero = (mine == 0).all(axis=1) & (other == 0).all(axis=1)
+        gone = (abs(doubles(mine)) < GONE).all(axis=1) & (abs(doubles(other)) < GONE).all(axis=1)
         # One that is zero in working precision alone has lost its direction altogether.
-        yield float(np.where(both_zero, 1.0, np.nan_to_num(each)).mean())
+        yield float(np.where(gone, 1.0, np.nan_to_num(each)).mean())

@@ -17,10 +17,11 @@ ASIDE = {
 }
 """What a reader asks about an opening, by its date."""
 CHANGED_SINCE = (
-    "Since then one diagnostic that decides was defined anew, without a new threshold: (ib) idle block is read from "
-    "how much each block changes every sample (commit e343ab7, 2026-11-19), and no longer from medians of norms. "
-    "The records here were measured with the older definition and are judged by what they hold. A network that is made "
-    "again today has another value there; two of dead_blocks that were made again are found by either."
+    "Since the records were made two diagnostics that decide were defined anew, without a new threshold. (ib) idle "
+    "block is read from how much each block changes every sample (commit e343ab7), not from medians of norms any more. "
+    "(u) update provenance is undecided where the head, which every rule trains alike, does not follow the claimed "
+    "step either, and it counts layers that do not move (commit b70512d). The records hold what the older definitions "
+    "measured. All of them were judged again: no outcome of any panel differs."
 )
 """What is other in a measurement today than when the records were made."""
 
