@@ -42,6 +42,6 @@ def test_decimal_commas_are_refused_with_what_to_write(tmp_path):
 
 def test_a_file_that_is_no_text_is_refused_in_words_of_ones_own(tmp_path):
     (tmp_path / "log.csv").write_bytes(b"a,b\n\x80\x81,1\n")
-    with pytest.raises(RecordError, match=r"is no text in UTF-8 \(byte 5\)") as caught:
+    with pytest.raises(RecordError, match=r"is not UTF-8 text \(byte 5\)") as caught:
         replay(tmp_path / "log.csv", columns="h_0=a,h_L=b")
     assert "codec" not in str(caught.value)

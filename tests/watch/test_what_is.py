@@ -95,7 +95,7 @@ def test_what_is_neither_json_nor_a_log_is_refused(tmp_path, text):
         (b"dear reviewer\nhello\n", "begins with 'dear reviewer'"),
         (b"\n  " + b"n" * 1000, f"begins with '{'n' * 29}…'"),
         (b'{"a": 1,\n "b" 2}', "line 2, column 6"),
-        (b"caf\xe9", r"UTF-8 \(byte 4\)"),
+        (b"caf\xe9", r"UTF-8 text \(byte 4\)"),
     ],
 )
 def test_text_that_is_no_json_is_told_without_the_words_of_a_parser(tmp_path, text, words):

@@ -167,10 +167,12 @@ def _reference(measured: Measurements) -> Iterator[str]:
 
 
 def _answers(measured: Measurements) -> Iterator[str]:
-    """A baseline's right answers that are not those behind its accuracy; a headline may be of other samples."""
+    """A baseline's right answers that are not those behind its accuracy, where both are of as many samples."""
     for name in ("frozen_baseline", "random_baseline"):
         accuracy, correct = getattr(measured, f"{name}_acc"), getattr(measured, f"{name}_correct")
-        if accuracy is not None and correct is not None and abs(accuracy - correct.share) > PRINTED:
+        if accuracy is None or correct is None or getattr(measured, f"{name}_samples") not in (None, correct.samples):
+            continue
+        if abs(accuracy - correct.share) > PRINTED:
             yield f"{name}_acc is {accuracy}, and {name}_correct holds {correct.share:.6g}; expected the same share"
 
 

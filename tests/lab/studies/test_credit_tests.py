@@ -49,7 +49,7 @@ def test_the_report_of_a_run_has_what_its_file_holds():
 
 
 def test_its_last_block_carries_the_mean():
-    assert "comes from the output of blocks.3 alone (+0.998)" in " ".join(
+    assert "comes from the input of blocks.3 alone (+0.998)" in " ".join(
         joined_report(result(FA_BLOCK), None).to_text().split()
     )
 
