@@ -63,7 +63,7 @@ def _broken_samples(batch: Batch) -> int:
 
 
 def _all_finite(tensor: Tensor) -> bool:
-    # NaN and Inf pass into a sum, which costs a twentieth of looking at each entry; it may overflow without them.
+    # NaN and Inf pass into a sum, which is cheaper than looking at each entry; it may overflow without them.
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
